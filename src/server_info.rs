@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::time::Duration;
 
 /// What a Redis server says of itself: the part of its `INFO` that this crate reads.
@@ -77,6 +78,16 @@ impl Unfit {
             None
         }
     }
+}
+
+/// Whether this may be the namespace in a key: the hash tag, in braces.
+pub(crate) fn is_namespace(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && !text.contains(|c: char| c.is_control() || c == '{' || c == '}')
+}
+
+/// Returns what a server or its error says, fit for a line: at most 200 characters, none of them control characters.
+pub(crate) fn shorten(text: impl Display) -> String {
+    text.to_string().chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use fencing::sql::{self, Database, Protect, Protected};
 use serde_json::{Value, json};
 use sqlx::{MySql, Postgres, Sqlite};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 use crate::marks::{self, MarksArgs};
-use crate::pool::{DatabaseKind, DatabaseUrl, Pool, answer, kind, on};
+use crate::pool::{DatabaseKind, DatabaseUrl, Pool, kind, on, with_timeout};
 use crate::say;
 
 /// Manages the fence in a database: its tables, the tables that it protects, and the marks.
@@ -74,7 +74,7 @@ const NO_BEGIN: &str = "-- Leave BEGIN and COMMIT out for a tool that opens a tr
 const COMMENTS: &str =
     "-- Use `mysql --comments`: otherwise the client changes the routines, and `--check` reports it.\n\n";
 
-pub(crate) async fn main(action: DatabaseAction) -> Result<u8, Failure> {
+pub(crate) async fn main(action: DatabaseAction) -> Result<Status, Failure> {
     match action {
         DatabaseAction::Migrate { database, print: true, down } => match kind(&database.url)? {
             // No writer may come between a trigger that is dropped and its successor.
@@ -84,12 +84,12 @@ pub(crate) async fn main(action: DatabaseAction) -> Result<u8, Failure> {
             DatabaseKind::MySql => print_migrations::<MySql>(down, COMMENTS, "DELIMITER $$\n", "$$\nDELIMITER ;\n"),
         },
         DatabaseAction::Migrate { database, .. } => {
-            on!(&database.connect(true).await?, pool => answer(sql::migrate(pool)).await)?
+            on!(&database.connect(true).await?, pool => with_timeout(sql::migrate(pool)).await)?
         }
         DatabaseAction::Marks(args) => marks::main(args).await?,
         DatabaseAction::Protect(args) => protect(args).await?,
     }
-    Ok(0)
+    Ok(Status::DONE)
 }
 
 /// Prints the SQL for a tool that runs each part between `before` and `after`.
@@ -133,11 +133,11 @@ async fn protect(args: ProtectArgs) -> Result<(), Failure> {
         statements.iter().for_each(|statement| say::out(format_args!("{statement};\n")));
         return Ok(());
     }
-    on!(&args.database.connect(false).await?, pool => answer(protect.apply(pool)).await)
+    on!(&args.database.connect(false).await?, pool => with_timeout(protect.apply(pool)).await)
 }
 
 async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failure> {
-    let tables = on!(pool, pool => answer(sql::protected(pool, table)).await)?;
+    let tables = on!(pool, pool => with_timeout(sql::protected(pool, table)).await)?;
     let shadowed = tables.iter().filter(|table| table.shadow).count();
     if json {
         let array = tables.iter().map(described).collect();
@@ -157,14 +157,14 @@ async fn check(pool: &Pool, table: Option<&str>, json: bool) -> Result<(), Failu
 }
 
 async fn remove(pool: &Pool, table: &str, yes: bool) -> Result<(), Failure> {
-    let found = on!(pool, pool => answer(sql::protected(pool, Some(table))).await)?;
+    let found = on!(pool, pool => with_timeout(sql::protected(pool, Some(table))).await)?;
     let Some(found) = found.into_iter().next() else { return Ok(()) };
     if !found.is_protected() {
         return Err(Failure::refused(format_args!("the table {table} is not protected")));
     }
     let would = format!("would remove the triggers from the table {table}");
-    Failure::unless(yes, format_args!("{would}: its writes would no longer be fenced. Add --yes to do it"))?;
-    on!(pool, pool => answer(found.remove(pool)).await)
+    Failure::usage_unless(yes, format_args!("{would}: its writes would no longer be fenced. Add --yes to do it"))?;
+    on!(pool, pool => with_timeout(found.remove(pool)).await)
 }
 
 fn described(table: &Protected) -> Value {

@@ -7,12 +7,12 @@ use fencing::sql;
 use sqlx::{query_as, raw_sql};
 
 use crate::duration::about;
-use crate::exit::{Failure, HELD, REFUSED, UNAVAILABLE};
+use crate::exit::{Failure, Status};
 use crate::findings::{self, NodeBudget, clock_fault};
-use crate::marks::{self, MarksPlace, MarksUrl};
+use crate::lock_service::{ChosenLock, LockService, LockUrl, Redis};
+use crate::marks::{self, MarksStore, MarksUrl};
 use crate::nodes::verdict;
-use crate::place::{Chosen, ChosenLock, LockPlace, Redis};
-use crate::pool::{ANSWER_TIMEOUT, Pool, answer, connect, on};
+use crate::pool::{ANSWER_TIMEOUT, Pool, connect, on, with_timeout};
 use crate::say;
 
 /// Checks the lock service and the storage, and says what to fix. It takes no lock, and changes no table.
@@ -23,28 +23,30 @@ use crate::say;
 /// service's URLs and role; it must read `_fencing_migrations` and the protected tables, and on MySQL and MariaDB call
 /// a procedure of the fence.
 ///
-/// Each line begins with "ok" or "fix". Status 0: there is nothing to fix; 69: no lease is granted, or a database
+/// Each line on stdout begins with "ok" or "fix". Status 0: there is nothing to fix; 69: no lease is granted, or a database
 /// does not answer; 65: something else needs fixing, such as one node of five.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
-    place: LockPlace,
+    lock: LockUrl,
     #[command(flatten)]
     marks: MarksUrl,
     #[command(flatten)]
     budget: NodeBudget,
 }
 
-pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
-    let (place, marks) = args.marks.beside(&args.place)?;
-    let (mut report, mut databases) = (Report { status: 0, began: SystemTime::now() }, Vec::new());
-    match place {
-        Chosen::Redis(redis) => report.check_nodes(&redis, args.budget.within(Duration::MAX)).await?,
-        Chosen::Database(url) => databases.push((url, true)),
-        engine @ Chosen::Engine { .. } => report.check_lock(&*ChosenLock::open(engine.options()).await?.lock).await,
+pub(crate) async fn main(args: DoctorArgs) -> Result<Status, Failure> {
+    let (service, marks) = args.marks.beside(&args.lock)?;
+    let (mut report, mut databases) = (Report { status: Status::DONE, began: SystemTime::now() }, Vec::new());
+    match service {
+        LockService::Redis(redis) => report.check_nodes(&redis, args.budget.within(Duration::MAX)).await?,
+        LockService::Database(url) => databases.push((url, true)),
+        engine @ LockService::Engine { .. } => {
+            report.check_lock(&*ChosenLock::open(engine.options()).await?.lock).await
+        }
     }
     match marks {
-        Some(MarksPlace::Redis(marks)) => {
+        Some(MarksStore::Redis(marks)) => {
             let found = match marks.look().await {
                 Ok(found) if found.is_open() => Ok(format!("open, {} of them", found.marks)),
                 Ok(found) => Err(Failure::refused(format_args!(
@@ -55,7 +57,7 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
             };
             report.note("the marks", found);
         }
-        Some(MarksPlace::Database(url)) => databases.push((url, false)),
+        Some(MarksStore::Database(url)) => databases.push((url, false)),
         None => {}
     }
     databases.dedup_by(|(marks, _), (leases, _)| marks == leases);
@@ -71,7 +73,7 @@ pub(crate) async fn main(args: DoctorArgs) -> Result<u8, Failure> {
 }
 
 struct Report {
-    status: u8,
+    status: Status,
     began: SystemTime,
 }
 
@@ -79,10 +81,10 @@ impl Report {
     fn note(&mut self, what: impl Display, found: Result<String, Failure>) {
         match found {
             Ok(fine) => say::out(format_args!("ok    {what}: {fine}\n")),
-            Err(Failure(status, why)) => {
-                say::out(format_args!("fix   {what}: {}\n", say::without_passwords(&why)));
+            Err(Failure { status, message }) => {
+                say::out(format_args!("fix   {what}: {}\n", say::without_passwords(&message)));
                 // A database that stays locked grants no lease either.
-                self.status = self.status.max(if status == HELD { UNAVAILABLE } else { status });
+                self.status = self.status.max(if status == Status::HELD { Status::UNAVAILABLE } else { status });
             }
         }
     }
@@ -121,7 +123,7 @@ impl Report {
     async fn check_database(&mut self, name: &str, url: &str, has_leases: bool) -> Result<(), Failure> {
         let refused = |failure| match failure {
             // Clients that ask for a lease are refused as well.
-            Failure(REFUSED, why) if has_leases => Failure::unavailable(why),
+            Failure { status: Status::REFUSED, message } if has_leases => Failure::unavailable(message),
             failure => failure,
         };
         let pool = connect(name, url, false, 1).await.map_err(refused)?;
@@ -130,7 +132,7 @@ impl Report {
             Pool::MySql(_) => "SELECT UNIX_TIMESTAMP(), CAST(@@read_only AS CHAR)",
             Pool::Postgres(_) => "SELECT extract(epoch FROM now())::bigint, current_setting('transaction_read_only')",
         };
-        let (now, read_only): (i64, String) = on!(&pool, pool => answer(query_as(state).fetch_one(pool)).await)?;
+        let (now, read_only): (i64, String) = on!(&pool, pool => with_timeout(query_as(state).fetch_one(pool)).await)?;
         self.check_clock(name, u64::try_from(now).ok().map(Duration::from_secs));
         if !matches!(read_only.as_str(), "off" | "OFF" | "0") {
             self.note(name, Err(Failure::unavailable("takes no writes: it is a standby, or read-only")));
@@ -141,14 +143,14 @@ impl Report {
                 self.check_lock(&lock.build()?).await;
             });
         }
-        on!(&pool, pool => answer(sql::check(pool)).await)?;
+        on!(&pool, pool => with_timeout(sql::check(pool)).await)?;
         if let Pool::Sqlite(pool) = &pool {
             // A file that takes no writes, or whose folder takes none, can be opened all the same.
             let write = "BEGIN IMMEDIATE; UPDATE main._fencing_migrations SET version = version; ROLLBACK";
-            answer(raw_sql(write).execute(pool)).await.map_err(refused)?;
+            with_timeout(raw_sql(write).execute(pool)).await.map_err(refused)?;
         }
         self.note(name, Ok("its tables are up to date".to_owned()));
-        let tables = on!(&pool, pool => answer(sql::protected(pool, None)).await)?;
+        let tables = on!(&pool, pool => with_timeout(sql::protected(pool, None)).await)?;
         if tables.is_empty() {
             self.note(name, Ok("no table is protected, or this user may not see triggers".to_owned()));
         }
@@ -181,9 +183,9 @@ mod tests {
     fn a_clock_that_is_far_off_is_to_be_mended() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         for (clock, status) in [(None, 0), (Some(now), 0), (Some(now / 2), 65), (Some(now * 2), 65)] {
-            let mut report = Report { status: 0, began: SystemTime::now() };
+            let mut report = Report { status: Status::DONE, began: SystemTime::now() };
             report.check_clock("a", clock);
-            assert_eq!(report.status, status, "{clock:?}");
+            assert_eq!(report.status, Status(status), "{clock:?}");
         }
     }
 }

@@ -12,17 +12,7 @@ use sqlx::Error as SqlError;
 
 use crate::say;
 
-pub(crate) const USAGE: u8 = 64;
-pub(crate) const REFUSED: u8 = 65;
-pub(crate) const UNAVAILABLE: u8 = 69;
-pub(crate) const FAILED: u8 = 71;
-pub(crate) const NOT_WRITTEN: u8 = 74;
-pub(crate) const HELD: u8 = 75;
-pub(crate) const LOST: u8 = 76;
-pub(crate) const NOT_EXECUTABLE: u8 = 126;
-pub(crate) const NOT_FOUND: u8 = 127;
-
-pub(crate) const STATUS: &str = "\
+pub(crate) const STATUS_HELP: &str = "\
 Durations: 500ms, 2s, 1m, 1h
 Other users can see command lines: put URLs with passwords into the environment.
 
@@ -42,50 +32,86 @@ Exit status:
   128 + signal, if a signal ended it
 `fencing run` passes the status of its command on.";
 
-/// The exit status, and why the command failed.
+/// An exit status: one of these, that of a signal, or any that the command of `fencing run` ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Status(pub(crate) u8);
+
+impl Status {
+    pub(crate) const DONE: Status = Status(0);
+    pub(crate) const USAGE: Status = Status(64);
+    pub(crate) const REFUSED: Status = Status(65);
+    pub(crate) const UNAVAILABLE: Status = Status(69);
+    pub(crate) const FAILED: Status = Status(71);
+    pub(crate) const NOT_WRITTEN: Status = Status(74);
+    pub(crate) const HELD: Status = Status(75);
+    pub(crate) const LOST: Status = Status(76);
+    pub(crate) const NOT_EXECUTABLE: Status = Status(126);
+    pub(crate) const NOT_FOUND: Status = Status(127);
+
+    pub(crate) fn from_code(code: i32) -> Status {
+        Status(u8::try_from(code).unwrap_or(u8::MAX))
+    }
+
+    pub(crate) fn by_signal(signal: i32) -> Status {
+        Status::from_code(signal.saturating_add(128))
+    }
+}
+
+/// The exit status of a command that failed, and why it did.
 #[derive(Debug)]
-pub(crate) struct Failure(pub(crate) u8, pub(crate) String);
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    pub(crate) message: String,
+}
 
 impl Failure {
+    pub(crate) fn new(status: Status, why: impl Display) -> Failure {
+        Failure { status, message: why.to_string() }
+    }
+
+    pub(crate) fn with_more(self, more: impl Display) -> Failure {
+        Failure::new(self.status, format_args!("{}{more}", self.message))
+    }
+
     /// Fails as wrong usage, unless the options fit together, or what would be done was agreed to.
-    pub(crate) fn unless(fits: bool, why: impl Display) -> Result<(), Failure> {
+    pub(crate) fn usage_unless(fits: bool, why: impl Display) -> Result<(), Failure> {
         if fits { Ok(()) } else { Err(Failure::usage(why)) }
     }
 
     pub(crate) fn usage(why: impl Display) -> Failure {
-        Failure(USAGE, why.to_string())
+        Failure::new(Status::USAGE, why)
     }
 
     pub(crate) fn refused(why: impl Display) -> Failure {
-        Failure(REFUSED, why.to_string())
+        Failure::new(Status::REFUSED, why)
     }
 
     pub(crate) fn unavailable(why: impl Display) -> Failure {
-        Failure(UNAVAILABLE, why.to_string())
+        Failure::new(Status::UNAVAILABLE, why)
     }
 
     pub(crate) fn failed(why: impl Display) -> Failure {
-        Failure(FAILED, why.to_string())
+        Failure::new(Status::FAILED, why)
     }
 
     /// Fails as an error of the library or of the driver says: refused, for now or for good, or not reached.
     pub(crate) fn of(error: &(dyn Error + 'static)) -> Failure {
         let fault = error.downcast_ref::<Fault>();
         let status = match (fault, error.downcast_ref::<FencedError>(), error.downcast_ref::<OperatorError>()) {
-            (Some(Fault::Denied(_) | Fault::Refused(_) | Fault::InvalidReply(_)), ..) => REFUSED,
-            (Some(_), ..) => UNAVAILABLE,
-            (_, Some(FencedError::Unreachable(_) | FencedError::InDoubt(_)), _) => UNAVAILABLE,
-            (_, Some(FencedError::Unfit(Unfit::Loading)), _) => UNAVAILABLE,
-            (.., Some(OperatorError::NotAll { .. } | OperatorError::OldForgot { .. })) => UNAVAILABLE,
-            (.., Some(OperatorError::NotLeft { .. } | OperatorError::Overtaken)) => UNAVAILABLE,
-            (.., Some(OperatorError::SameList)) => USAGE,
-            _ if error.is::<BuildError>() => USAGE,
-            _ if sql::is_retryable(error) => HELD,
-            _ if sql::is_unavailable(error) => UNAVAILABLE,
-            _ => REFUSED,
+            (Some(Fault::Denied(_) | Fault::Refused(_) | Fault::InvalidReply(_)), ..) => Status::REFUSED,
+            (Some(_), ..) => Status::UNAVAILABLE,
+            (_, Some(FencedError::Unreachable(_) | FencedError::InDoubt(_)), _) => Status::UNAVAILABLE,
+            (_, Some(FencedError::Unfit(Unfit::Loading)), _) => Status::UNAVAILABLE,
+            (.., Some(OperatorError::NotAll { .. } | OperatorError::OldForgot { .. })) => Status::UNAVAILABLE,
+            (.., Some(OperatorError::NotLeft { .. } | OperatorError::Overtaken)) => Status::UNAVAILABLE,
+            (.., Some(OperatorError::SameList)) => Status::USAGE,
+            _ if error.is::<BuildError>() => Status::USAGE,
+            _ if sql::is_retryable(error) => Status::HELD,
+            _ if sql::is_unavailable(error) => Status::UNAVAILABLE,
+            _ => Status::REFUSED,
         };
         let whose = if fault.is_some() { "the lock service: " } else { "" };
-        Failure(status, format!("{whose}{}", say::chain(error)))
+        Failure::new(status, format_args!("{whose}{}", say::chain(error)))
     }
 }
 
@@ -99,7 +125,3 @@ macro_rules! failures {
     };
 }
 failures!(AdmitError, BuildError, Fault, FenceError, FencedError, MigrateError, OperatorError, ProtectError, SqlError);
-
-pub(crate) fn by_signal(signal: i32) -> u8 {
-    u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
-}

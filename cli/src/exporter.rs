@@ -5,10 +5,10 @@ use std::time::Duration;
 use fencing::lock::redlock::BuildError;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 use crate::findings::{self, NodeBudget};
 use crate::listen::{record_metrics, run_alone, status};
-use crate::place::Redis;
+use crate::lock_service::Redis;
 
 /// Exports the state of the nodes to Prometheus: GET /metrics asks each of them, and changes nothing there.
 /// Leases, refusals and waiters are in the metrics of the processes that have them.
@@ -23,7 +23,7 @@ pub(crate) struct ExporterArgs {
     budget: NodeBudget,
 }
 
-pub(crate) async fn main(args: ExporterArgs) -> Result<u8, Failure> {
+pub(crate) async fn main(args: ExporterArgs) -> Result<Status, Failure> {
     let recorder = record_metrics()?;
     // A list that no client could be built from is wrong usage; nodes that do not answer are what this is for.
     args.ask().await?;

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 
 use crate::duration::{self, about, show};
 use crate::exit::Failure;
-use crate::place::{Redis, is_elsewhere};
+use crate::lock_service::Redis;
 use crate::say::{self, or_none};
 
 #[derive(Debug, clap::Args)]
@@ -208,7 +208,7 @@ impl Finding {
 
     /// Returns whether the node belongs to another list.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        self.problem.as_ref().is_some_and(is_elsewhere)
+        self.problem.as_ref().is_some_and(Fault::is_elsewhere)
     }
 
     pub(crate) fn quarantine(&self) -> Option<Duration> {
@@ -334,10 +334,6 @@ pub(crate) fn clock_fault(clock: Option<Duration>, asked: SystemTime) -> Option<
         )
     };
     (apart > CLOCKS_APART).then(why)
-}
-
-pub(crate) fn is_silent(fault: &Fault) -> bool {
-    matches!(fault, Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_))
 }
 
 const NEVER_IN_USE: &str = "; if these nodes were never in use, and only then, `fencing fleet init` starts them at \

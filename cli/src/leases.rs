@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use wildmatch::WildMatch;
 
 use crate::duration::{about, millis};
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 use crate::findings::{self, NodeBudget, Turnout, print_faults};
-use crate::place::{Chosen, LockPlace, Redis};
-use crate::pool::answer;
+use crate::lock_service::{LockService, LockUrl, Redis};
+use crate::pool::with_timeout;
 use crate::say;
 
 /// Lists held leases: resource, holder, start, time left and token.
@@ -25,7 +25,7 @@ use crate::say;
 #[derive(Debug, clap::Args)]
 pub(crate) struct LeasesArgs {
     #[command(flatten)]
-    place: LockPlace,
+    lock: LockUrl,
     /// Lists only resources that match: * is any text, ? any character.
     #[arg(long, value_name = "GLOB", default_value = "*")]
     resource: String,
@@ -39,10 +39,10 @@ pub(crate) struct LeasesArgs {
 const PAGE: u32 = 1000;
 const HEAD: [&str; 6] = ["RESOURCE", "HOLDER", "SINCE", "ENDS IN", "TOKEN", "NODES"];
 
-pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
+pub(crate) async fn main(args: LeasesArgs) -> Result<Status, Failure> {
     let (glob, budget) = (WildMatch::new(&args.resource), args.budget.within(Duration::MAX));
-    let leases = match args.place.chosen(false)? {
-        Chosen::Redis(redis) => LeaseList::on_nodes(&redis, &glob, budget, Duration::MAX).await?,
+    let leases = match args.lock.chosen()? {
+        LockService::Redis(redis) => LeaseList::on_nodes(&redis, &glob, budget, Duration::MAX).await?,
         service => LeaseList::of_service(&*service.operator().await?, &glob).await?,
     };
     if args.json {
@@ -52,7 +52,7 @@ pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
     } else {
         print(&leases);
     }
-    let Some(turnout) = leases.turnout else { return Ok(0) };
+    let Some(turnout) = leases.turnout else { return Ok(Status::DONE) };
     print_faults(&leases.faults);
     turnout.check_majority("the list is not complete")?;
     if turnout.may_be_held(0) {
@@ -61,7 +61,7 @@ pub(crate) async fn main(args: LeasesArgs) -> Result<u8, Failure> {
             "{remember} of {size} nodes remember: a lock that the others have forgotten may be held, but is not listed"
         ));
     }
-    Ok(0)
+    Ok(Status::DONE)
 }
 
 fn print(leases: &LeaseList) {
@@ -155,7 +155,7 @@ impl LeaseList {
     pub(crate) async fn of_service(service: &dyn Operator, glob: &WildMatch) -> Result<LeaseList, Failure> {
         let (mut after, mut list) = (None::<Resource>, LeaseList::default());
         loop {
-            let page = answer(service.leases(after.as_ref(), PAGE)).await?;
+            let page = with_timeout(service.leases(after.as_ref(), PAGE)).await?;
             let Some(last) = page.last() else { return Ok(list) };
             after = Some(last.resource.clone());
             let fits = |lease: &LeaseRecord| glob.matches(lease.resource.as_str());

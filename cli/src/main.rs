@@ -10,9 +10,9 @@ mod findings;
 mod fleet;
 mod leases;
 mod listen;
+mod lock_service;
 mod marks;
 mod nodes;
-mod place;
 mod pool;
 mod proxy;
 mod raise;
@@ -35,7 +35,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use exit::Failure;
+use exit::{Failure, Status};
 
 /// Distributed locks with fencing tokens, from the shell.
 #[derive(Debug, Parser)]
@@ -61,36 +61,21 @@ enum Action {
 }
 
 fn main() -> ExitCode {
-    let lost = |error| Failure(exit::NOT_WRITTEN, format!("the output could not be written: {error}"));
+    let lost = |error| Failure::new(Status::NOT_WRITTEN, format_args!("the output could not be written: {error}"));
     let ended = program().and_then(|status| say::NOT_WRITTEN.get().map_or(Ok(status), |error| Err(lost(error))));
-    let status = ended.unwrap_or_else(|Failure(status, why)| {
-        say::error(say::without_passwords(&why));
+    let status = ended.unwrap_or_else(|Failure { status, message }| {
+        say::error(say::without_passwords(&message));
         status
     });
     say::flush();
-    ExitCode::from(status)
+    ExitCode::from(status.0)
 }
 
-fn program() -> Result<u8, Failure> {
+fn program() -> Result<Status, Failure> {
     let matches = with_statuses(Action::command()).try_get_matches();
     let action = match matches.and_then(|matches| Action::from_arg_matches(&matches)) {
         Ok(action) => action,
-        Err(mut error) if error.use_stderr() => {
-            let is_stray = hide_stray_argument(&mut error);
-            say::raw(say::without_passwords(&error.to_string()));
-            if is_stray {
-                say::error("put `--` before a command, and give a URL with its option, in quotes: --lock 'URL'");
-            }
-            let missing = error.kind() == ErrorKind::MissingRequiredArgument;
-            if missing && std::env::var_os("FENCING_LOCK").is_some() {
-                say::error(place::NOT_FOR_LOCK);
-            }
-            return Ok(exit::USAGE);
-        }
-        Err(help) => {
-            say::out(help);
-            return Ok(0);
-        }
+        Err(error) => return Ok(explain(error)),
     };
     let is_server = matches!(action, Action::Serve(_) | Action::Proxy(_) | Action::Exporter(_));
     match action {
@@ -108,26 +93,46 @@ fn program() -> Result<u8, Failure> {
     };
     let failed = |error| Failure::failed(format_args!("cannot start the runtime: {error}"));
     let runtime = builder.enable_all().build().map_err(failed)?;
-    let status = runtime.block_on(async {
-        match action {
-            Action::Run(args) => run::main(args).await,
-            Action::Nodes(args) => nodes::main(args).await,
-            Action::Leases(args) => leases::main(args).await,
-            Action::Watch(args) => watch::main(args).await,
-            Action::Release(args) => release::main(args).await,
-            Action::Raise(args) => raise::main(args).await,
-            Action::Fleet(action) => fleet::main(action).await,
-            Action::Db(action) => database::main(action).await,
-            Action::Doctor(args) => doctor::main(args).await,
-            Action::Serve(args) => serve::main(args).await,
-            Action::Proxy(args) => proxy::main(args).await,
-            Action::Exporter(args) => exporter::main(args).await,
-            Action::Guard => run::guard::main().await,
-        }
-    });
+    let status = runtime.block_on(dispatch(action));
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
     status
+}
+
+/// Prints the help that was asked for, or why the command line is wrong.
+fn explain(mut error: clap::Error) -> Status {
+    if !error.use_stderr() {
+        say::out(error);
+        return Status::DONE;
+    }
+    let is_stray = hide_stray_argument(&mut error);
+    say::raw(say::without_passwords(&error.to_string()));
+    if is_stray {
+        say::error("put `--` before a command, and give a URL with its option, in quotes: --lock 'URL'");
+    }
+    let missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    if missing && std::env::var_os("FENCING_LOCK").is_some() {
+        say::error(lock_service::NOT_FOR_LOCK);
+    }
+    Status::USAGE
+}
+
+async fn dispatch(action: Action) -> Result<Status, Failure> {
+    match action {
+        Action::Run(args) => run::main(args).await,
+        Action::Nodes(args) => nodes::main(args).await,
+        Action::Leases(args) => leases::main(args).await,
+        Action::Watch(args) => watch::main(args).await,
+        Action::Release(args) => release::main(args).await,
+        Action::Raise(args) => raise::main(args).await,
+        Action::Fleet(action) => fleet::main(action).await,
+        Action::Db(action) => database::main(action).await,
+        Action::Doctor(args) => doctor::main(args).await,
+        Action::Serve(args) => serve::main(args).await,
+        Action::Proxy(args) => proxy::main(args).await,
+        Action::Exporter(args) => exporter::main(args).await,
+        Action::Guard => run::guard::main().await,
+    }
 }
 
 /// Hides an argument that belongs to no option: it may be what a shell has cut off from a URL with a password.
@@ -142,7 +147,7 @@ fn hide_stray_argument(error: &mut clap::Error) -> bool {
 }
 
 fn with_statuses(command: Command) -> Command {
-    command.after_help(exit::STATUS).mut_subcommands(with_statuses)
+    command.after_help(exit::STATUS_HELP).mut_subcommands(with_statuses)
 }
 
 /// Writes the log on stderr: what `RUST_LOG` says, as in `fencing=debug,warn`, or else down to this level.

@@ -11,8 +11,8 @@ use fencing_protocol::EPOCH;
 
 use crate::duration;
 use crate::exit::Failure;
-use crate::place::{Chosen, LockPlace, NAMESPACE};
-use crate::pool::{DatabaseUrl, answer, answer_within, on};
+use crate::lock_service::{LockService, LockUrl, NAMESPACE};
+use crate::pool::{DatabaseUrl, on, with_timeout, with_timeout_of};
 use crate::say::{self, or_none};
 
 /// Lists the marks: for each resource, the highest token that the database has seen.
@@ -93,7 +93,7 @@ struct MarkChange {
 
 impl MarkChange {
     fn agreed(&self, would: impl Display) -> Result<(), Failure> {
-        Failure::unless(self.yes, format_args!("{would}. Add --yes to do it"))
+        Failure::usage_unless(self.yes, format_args!("{would}. Add --yes to do it"))
     }
 }
 
@@ -148,13 +148,13 @@ pub(crate) async fn main(args: MarksArgs) -> Result<(), Failure> {
 async fn list(database: &DatabaseUrl, resource: Option<&Resource>) -> Result<(), Failure> {
     let pool = database.connect(false).await?;
     if let Some(resource) = resource {
-        let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
+        let mark = on!(&pool, pool => with_timeout(sql::highest(pool, resource)).await)?;
         say::out(format_args!("{}\t{resource}\n", or_none(mark)));
         return Ok(());
     }
     let mut after = Vec::new();
     loop {
-        let marks = on!(&pool, pool => answer(sql::marks(pool, &after, PAGE)).await)?;
+        let marks = on!(&pool, pool => with_timeout(sql::marks(pool, &after, PAGE)).await)?;
         let Some(last) = marks.last() else { return Ok(()) };
         for mark in &marks {
             match mark.parse() {
@@ -171,20 +171,20 @@ async fn list(database: &DatabaseUrl, resource: Option<&Resource>) -> Result<(),
 
 async fn raise(change: &MarkChange, resource: &Resource, token: Token) -> Result<String, Failure> {
     let pool = change.database.connect(false).await?;
-    let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
+    let mark = on!(&pool, pool => with_timeout(sql::highest(pool, resource)).await)?;
     Stale::check(resource, token, mark).map_err(FenceError::from)?;
     let from = or_none(mark);
     change.agreed(format_args!(
         "would raise the mark of {resource} from {from} to {token}: all smaller tokens are refused permanently"
     ))?;
     // Its waits for locks are short, through a pooler as well.
-    on!(pool, pool => answer(SqlMarks::new(pool).raise(resource, token)).await)?;
+    on!(pool, pool => with_timeout(SqlMarks::new(pool).raise(resource, token)).await)?;
     Ok(format!("{token}\t{resource}"))
 }
 
 async fn lower(change: &MarkChange, resource: &Resource, from: Token, token: Token) -> Result<String, Failure> {
     let pool = change.database.connect(false).await?;
-    let mark = on!(&pool, pool => answer(sql::highest(pool, resource)).await)?;
+    let mark = on!(&pool, pool => with_timeout(sql::highest(pool, resource)).await)?;
     let is_from = mark == Some(from) || from == Token::MAX;
     let mark = or_none(mark);
     if !is_from && !change.yes {
@@ -194,16 +194,18 @@ async fn lower(change: &MarkChange, resource: &Resource, from: Token, token: Tok
         "the mark is {mark}; would lower the mark of {resource} from {from} to {token}: {token} and all larger tokens \
          may write from then on, including those refused as stale. Choose a token that is not below any granted"
     ))?;
-    on!(&pool, pool => answer(sql::lower(pool, resource, from, token)).await)?;
-    Ok(format!("{token}\t{resource}"))
+    on!(&pool, pool => with_timeout(sql::lower(pool, resource, from, token)).await)?;
+    // Without a mark, the lease's last token was lowered.
+    let mark = on!(&pool, pool => with_timeout(sql::highest(pool, resource)).await).unwrap_or(Some(token));
+    Ok(format!("{}\t{resource}", or_none(mark)))
 }
 
 async fn prune(change: &MarkChange, older_than: Duration, floor: Token) -> Result<String, Failure> {
     let prune = sql::Prune::older_than(older_than).up_to(floor);
     let pool = change.database.connect(false).await?;
-    let plan = on!(&pool, pool => answer(prune.look(pool)).await)?;
+    let plan = on!(&pool, pool => with_timeout(prune.look(pool)).await)?;
     if change.yes {
-        let pruned = on!(&pool, pool => answer_within(PRUNE_TIMEOUT, prune.run(pool)).await)?;
+        let pruned = on!(&pool, pool => with_timeout_of(PRUNE_TIMEOUT, prune.run(pool)).await)?;
         return Ok(format!("{} marks removed, floor {}", pruned.marks, or_none(pruned.floor)));
     }
     let (marks, from, floor) = (plan.marks, or_none(plan.from), or_none(plan.floor));
@@ -221,14 +223,14 @@ async fn prune(change: &MarkChange, older_than: Duration, floor: Token) -> Resul
 async fn raise_floor(change: &MarkChange, token: Option<Token>) -> Result<String, Failure> {
     let floor = token.map_or_else(above_all_granted, Ok)?;
     let last = Token::MAX.get() - 2;
-    Failure::unless(floor.get() <= last, format_args!("--token is at most {last}: no token would be left"))?;
+    Failure::usage_unless(floor.get() <= last, format_args!("--token is at most {last}: no token would be left"))?;
     let pool = change.database.connect(false).await?;
     change.agreed(format_args!(
         "would raise the floor to {floor}, if it is lower: where a resource has no mark, {floor} and all smaller \
          tokens are refused permanently, and new leases in this database get larger ones. Leases on Redis nodes may \
          get smaller ones: for nodes see the runbook, Marks are lost"
     ))?;
-    on!(&pool, pool => answer(sql::raise_floor(pool, floor)).await)?;
+    on!(&pool, pool => with_timeout(sql::raise_floor(pool, floor)).await)?;
     Ok(format!("the floor is {floor} or higher"))
 }
 
@@ -239,7 +241,7 @@ fn above_all_granted() -> Result<Token, Failure> {
     Token::new(since.as_secs().saturating_mul(1_000_000)).map_err(wrong)
 }
 
-pub(crate) enum MarksPlace {
+pub(crate) enum MarksStore {
     Redis(Box<RedisMarks>),
     Database(String),
 }
@@ -254,21 +256,21 @@ pub(crate) struct MarksUrl {
 
 impl MarksUrl {
     /// Returns the lock service, and where the marks are: in its database, unless another place is given.
-    pub(crate) fn beside(&self, place: &LockPlace) -> Result<(Chosen, Option<MarksPlace>), Failure> {
+    pub(crate) fn beside(&self, lock: &LockUrl) -> Result<(LockService, Option<MarksStore>), Failure> {
         let given = self.marks.as_deref().filter(|url| !url.is_empty());
-        let given = given.map(|url| MarksPlace::new(url, place.namespace())).transpose()?;
-        // The namespace may be that of marks on a Redis.
-        let chosen = place.chosen(matches!(given, Some(MarksPlace::Redis(_))))?;
-        let own = if let Chosen::Database(url) = &chosen { Some(MarksPlace::Database(url.clone())) } else { None };
+        let given = given.map(|url| MarksStore::new(url, lock.namespace())).transpose()?;
+        let in_redis = matches!(given, Some(MarksStore::Redis(_)));
+        let chosen = if in_redis { lock.chosen_beside_redis_marks() } else { lock.chosen() }?;
+        let own = if let LockService::Database(url) = &chosen { Some(MarksStore::Database(url.clone())) } else { None };
         Ok((chosen, given.or(own)))
     }
 }
 
-impl MarksPlace {
-    pub(crate) fn new(url: &str, namespace: &str) -> Result<MarksPlace, Failure> {
+impl MarksStore {
+    pub(crate) fn new(url: &str, namespace: &str) -> Result<MarksStore, Failure> {
         match ConnectOptions::new(url).engine() {
-            Ok("redis") => in_redis(url, namespace).map(Box::new).map(MarksPlace::Redis),
-            Ok("sqlite" | "postgres" | "mysql") => Ok(MarksPlace::Database(url.to_owned())),
+            Ok("redis") => in_redis(url, namespace).map(Box::new).map(MarksStore::Redis),
+            Ok("sqlite" | "postgres" | "mysql") => Ok(MarksStore::Database(url.to_owned())),
             _ => Err(Failure::usage("--marks: the URL must begin with sqlite:, postgres:, mysql:, redis: or valkey:")),
         }
     }

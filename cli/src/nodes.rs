@@ -4,9 +4,9 @@ use fencing::lock::Fault;
 use serde_json::{Value, json};
 
 use crate::duration::millis;
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 use crate::findings::{self, Finding, Findings, NodeBudget};
-use crate::place::Redis;
+use crate::lock_service::Redis;
 use crate::say;
 
 /// Reports the state of the nodes, and changes nothing on them. Fails if no majority can grant a lock now.
@@ -25,7 +25,7 @@ pub(crate) struct NodesArgs {
     json: bool,
 }
 
-pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
+pub(crate) async fn main(args: NodesArgs) -> Result<Status, Failure> {
     let findings = findings::ask(&args.redis, args.budget.within(Duration::MAX)).await?;
     if args.json {
         let array: Vec<Value> = findings.nodes.iter().map(described).collect();
@@ -33,7 +33,7 @@ pub(crate) async fn main(args: NodesArgs) -> Result<u8, Failure> {
     } else {
         findings.print();
     }
-    verdict(&findings).map(|()| 0)
+    verdict(&findings).map(|()| Status::DONE)
 }
 
 pub(crate) fn verdict(findings: &Findings) -> Result<(), Failure> {

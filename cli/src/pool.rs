@@ -68,7 +68,7 @@ pub(crate) async fn connect(whose: &str, url: &str, create: bool, most: u32) -> 
         if is_retryable(&error) {
             return error.into();
         }
-        let advice = ". If there never was one, `fencing db migrate` creates it; a new file begins again with token 1";
+        let advice = ". If there never was one, `fencing db migrate` creates it, without mode=rw in the URL; a new file begins again with token 1";
         let advice = if create { "" } else { advice };
         Failure::unavailable(format_args!("the SQLite file cannot be opened: {error}{advice}"))
     };
@@ -86,7 +86,7 @@ pub(crate) async fn connect(whose: &str, url: &str, create: bool, most: u32) -> 
         DatabaseKind::MySql => {
             let options: MySqlConnectOptions = url.parse().map_err(wrong)?;
             let unnamed = format_args!("{whose}: the URL names no database: mysql://HOST/DATABASE");
-            Failure::unless(options.get_database().is_some(), unnamed)?;
+            Failure::usage_unless(options.get_database().is_some(), unnamed)?;
             Pool::MySql(reach(options, most).await?)
         }
     })
@@ -105,8 +105,7 @@ async fn reach<D: Database>(
         }
         Ok(Err(sqlx::Error::Database(error))) => {
             let why = format!("the database server refused the connection: {}", error.message());
-            let Failure(status, _) = sqlx::Error::Database(error).into();
-            Failure(status, why)
+            Failure { message: why, ..sqlx::Error::Database(error).into() }
         }
         Ok(Err(error)) => Failure::unavailable(format_args!("the database cannot be reached: {error}")),
         Err(_) => {
@@ -115,27 +114,28 @@ async fn reach<D: Database>(
     })
 }
 
-/// Waits for the answer of a database, which may stop in the middle.
-pub(crate) async fn answer<T, E: Into<Failure>>(call: impl Future<Output = Result<T, E>>) -> Result<T, Failure> {
-    answer_within(ANSWER_TIMEOUT, call).await
+/// Waits for a database, which may stop in the middle, or for another service.
+pub(crate) async fn with_timeout<T, E: Into<Failure>>(call: impl Future<Output = Result<T, E>>) -> Result<T, Failure> {
+    with_timeout_of(ANSWER_TIMEOUT, call).await
 }
 
-pub(crate) async fn answer_within<T, E: Into<Failure>>(
+pub(crate) async fn with_timeout_of<T, E: Into<Failure>>(
     limit: Duration,
     call: impl Future<Output = Result<T, E>>,
 ) -> Result<T, Failure> {
-    let late = |_| Failure::unavailable("the database timed out; a change may have been made nevertheless");
+    let late = |_| Failure::unavailable("the server timed out; if this was a change, it may have been made");
     timeout(limit, call).await.map_err(late)?.map_err(E::into)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::Status;
 
     #[tokio::test(start_paused = true)]
     async fn a_change_without_an_answer_may_have_been_made() {
-        let Failure(status, why) = answer::<(), Failure>(std::future::pending()).await.unwrap_err();
-        assert_eq!(status, crate::exit::UNAVAILABLE);
-        assert!(why.ends_with("timed out; a change may have been made nevertheless"), "{why}");
+        let Failure { status, message } = with_timeout::<(), Failure>(std::future::pending()).await.unwrap_err();
+        assert_eq!(status, Status::UNAVAILABLE);
+        assert!(message.ends_with("timed out; if this was a change, it may have been made"), "{message}");
     }
 }

@@ -7,10 +7,10 @@ use fencing::{Resource, Token};
 use fencing_protocol::Stamp;
 use tokio::time::timeout;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 use crate::findings::{self, Findings, NodeBudget, Turnout, print_faults};
-use crate::place::{Chosen, LockPlace, Redis, is_elsewhere};
-use crate::pool::{ANSWER_TIMEOUT, answer};
+use crate::lock_service::{LockService, LockUrl, Redis};
+use crate::pool::{ANSWER_TIMEOUT, with_timeout};
 use crate::say;
 
 /// Takes a lock from its holder by force, so that others can acquire it at once.
@@ -22,7 +22,7 @@ use crate::say;
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
-    place: LockPlace,
+    lock: LockUrl,
     /// The resource: one name, no pattern.
     #[arg(long, value_name = "NAME")]
     resource: Resource,
@@ -37,9 +37,9 @@ pub(crate) struct ReleaseArgs {
     yes: bool,
 }
 
-pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
-    let done = match args.place.chosen(false)? {
-        Chosen::Redis(redis) => on_nodes(&args, &redis).await?,
+pub(crate) async fn main(args: ReleaseArgs) -> Result<Status, Failure> {
+    let done = match args.lock.chosen()? {
+        LockService::Redis(redis) => on_nodes(&args, &redis).await?,
         service => in_service(&args, &*service.operator().await?).await?,
     };
     match done {
@@ -51,7 +51,7 @@ pub(crate) async fn main(args: ReleaseArgs) -> Result<u8, Failure> {
             }
         }
     }
-    Ok(0)
+    Ok(Status::DONE)
 }
 
 async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, Failure> {
@@ -61,7 +61,7 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
     let views: Vec<NodeView> = nodes.ask_voters(async |node| node.lock(&list, resource, budget).await).await;
     let (turnout, not_asked) = (nodes.turnout(), nodes.faults());
     let Turnout { remember, size, .. } = turnout;
-    let next = match not_asked.iter().any(|(_, fault)| is_elsewhere(fault)) {
+    let next = match not_asked.iter().any(|(_, fault)| fault.is_elsewhere()) {
         true => "do the clients use this list?",
         false => "run it again when a majority is admitted (see `fencing nodes`)",
     };
@@ -95,7 +95,7 @@ async fn on_nodes(args: &ReleaseArgs, redis: &Redis) -> Result<Option<String>, F
 
 async fn in_service(args: &ReleaseArgs, service: &dyn Operator) -> Result<Option<String>, Failure> {
     let resource = &args.resource;
-    let leases = answer(service.leases_of(resource)).await?;
+    let leases = with_timeout(service.leases_of(resource)).await?;
     // Of several that share it, the latest has the token of all, or the largest.
     let Some(lease) = leases.iter().max_by_key(|lease| lease.token) else { return Ok(None) };
     let named = named(leases.iter().map(|lease| lease.holder.as_ref()));
@@ -128,7 +128,7 @@ fn check_agreed(args: &ReleaseArgs, found: &str, is_there: bool, only: Option<To
     let only = only.map(|token| format!(", and --token {token} so that no other client can lose it"));
     let only = only.unwrap_or_default();
     let what = format!("release {resource}, held by {found}. {HOLDER_GOES_ON}");
-    Failure::unless(args.yes, format_args!("would {what} Add --yes to do it{only}"))
+    Failure::usage_unless(args.yes, format_args!("would {what} Add --yes to do it{only}"))
 }
 
 /// The lock is another client's, or free. It may have been released on less than a majority of the nodes.
@@ -228,7 +228,7 @@ impl NodeAnswers {
                     "{node}: not released: its count has run out, so it could not refuse the holder's renewal; the \
                      lock is free when it expires"
                 ),
-                _ if not_asked.contains(failed) || *fault == Fault::NotAdmitted || is_elsewhere(fault) => {
+                _ if not_asked.contains(failed) || *fault == Fault::NotAdmitted || fault.is_elsewhere() => {
                     format!("{node}: not released: {fault}")
                 }
                 _ => {
@@ -324,7 +324,7 @@ mod tests {
             let answers = NodeAnswers { taken, free, others, silent };
             let outcome = answers.outcome(&resource, "h", turnout);
             assert_eq!(outcome.is_ok(), said == RELEASED, "{answers:?}");
-            let text = outcome.unwrap_or_else(|Failure(_, why)| why);
+            let text = outcome.unwrap_or_else(|failure| failure.message);
             assert!(text.starts_with(said), "{answers:?}: {text}");
         }
     }

@@ -19,8 +19,8 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Returns when a lease ends that was asked for at `asked`: the TTL less drift later. It
-    /// counts from before the question, because a node counts from when it answered.
+    /// Returns the deadline of a lease requested at `asked`. It counts from before the request was sent, as a node's
+    /// timer starts when it answers.
     pub fn deadline(&self, asked: Time) -> Time {
         asked + self.ttl.saturating_sub(self.drift)
     }
@@ -57,7 +57,7 @@ pub enum Lost {
     /// Enough nodes answered, and another owner holds one of the locks on too many of them.
     Held {
         /// The resource that is held for longest.
-        part: usize,
+        resource: Resource,
         /// Time until enough of its locks have expired; zero if the vote was split.
         retry_after: Duration,
         /// Whether the lock is shared, and the attempt is exclusive.
@@ -164,8 +164,7 @@ impl Machine for Acquire {
 
     /// It is won if each resource is, lost if one is.
     fn outcome(&self, now: Time) -> Option<Result<Won, Lost>> {
-        let outcome = |(number, part): (usize, &Ballot)| part.outcome(number, now < self.deadline);
-        let outcomes = || self.parts.iter().enumerate().map(outcome);
+        let outcomes = || self.parts.iter().map(|part| part.outcome(now < self.deadline));
         let held_for = |lost: &Lost| match lost {
             Lost::Held { retry_after, .. } => *retry_after,
             Lost::NoQuorum { .. } => Duration::MAX,
@@ -252,27 +251,31 @@ impl Ballot {
         self.count(|vote| matches!(vote, Vote::Granted { .. } | Vote::Publishing | Vote::Published))
     }
 
-    fn outcome(&self, part: usize, in_time: bool) -> Option<Result<Token, Lost>> {
+    fn outcome(&self, in_time: bool) -> Option<Result<Token, Lost>> {
+        if !in_time {
+            return Some(Err(self.no_quorum(in_time)));
+        }
         let needed = majority(self.votes.len());
         let published = self.count(|vote| *vote == Vote::Published);
-        if let Some(token) = self.chosen.filter(|_| published >= needed && in_time) {
+        if let Some(token) = self.chosen.filter(|_| published >= needed) {
             return Some(Ok(token));
         }
         let (granted, open) = (self.granted(), self.count(|vote| *vote == Vote::Asked));
-        if granted + open >= needed && in_time {
+        if granted + open >= needed {
             return None;
         }
         // Lost. Whether another client holds it may depend on nodes that have not answered.
         let failed = self.count(|vote| matches!(vote, Vote::Failed(_)));
-        if self.votes.len() - failed - open >= needed && in_time {
-            let (retry_after, shared) = (self.retry_after(needed - granted), self.shared);
-            return Some(Err(Lost::Held { part, retry_after, shared, holder: self.holder() }));
+        if self.votes.len() - failed - open >= needed {
+            let (resource, retry_after) = (self.resource.clone(), self.retry_after(needed - granted));
+            return Some(Err(Lost::Held { resource, retry_after, shared: self.shared, holder: self.holder() }));
         }
-        (open == 0 || failed > self.votes.len() - needed || !in_time).then(|| {
-            let faults = self.votes.iter().enumerate();
-            let faults = faults.filter_map(|(node, vote)| Some((node, vote.fault(in_time)?)));
-            Err(Lost::NoQuorum { granted, faults: faults.collect() })
-        })
+        (open == 0 || failed > self.votes.len() - needed).then(|| Err(self.no_quorum(in_time)))
+    }
+
+    fn no_quorum(&self, in_time: bool) -> Lost {
+        let fault = |(node, vote): (usize, &Vote)| Some((node, vote.fault(in_time)?));
+        Lost::NoQuorum { granted: self.granted(), faults: self.votes.iter().enumerate().filter_map(fault).collect() }
     }
 
     /// Returns when that many of the locks seen will have expired.

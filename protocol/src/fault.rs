@@ -105,7 +105,7 @@ pub enum Fault {
     /// It was not asked: the call came from outside of a tokio runtime.
     #[error("not asked: the call came from outside of a tokio runtime")]
     NoRuntime,
-    /// Its reply is none that a node gives.
+    /// The reply is not one that a node sends.
     #[error("invalid reply: {0}")]
     InvalidReply(String),
 }
@@ -114,5 +114,15 @@ impl Fault {
     /// Reports whether the client itself caused the fault, and not the node.
     pub fn is_own(&self) -> bool {
         matches!(self, Fault::Overloaded | Fault::Unsent | Fault::Unread)
+    }
+
+    /// Reports whether no answer came from the node.
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Fault::Unreachable(_) | Fault::TimedOut | Fault::Disconnected(_))
+    }
+
+    /// Reports whether the node belongs to another list.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self, Fault::OtherFleet { .. } | Fault::Moved { .. })
     }
 }

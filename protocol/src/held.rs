@@ -118,7 +118,7 @@ impl<T: Clone> Machine for AskAll<T> {
         let renews = !self.request.is_release();
         let done = |reply: &Reply| match reply {
             Reply::Renewed => renews,
-            Reply::Released | Reply::Passed { .. } => !renews,
+            Reply::Released | Reply::ReleasedAndNotified { .. } => !renews,
             _ => false,
         };
         let held = |reply: &Reply| matches!(reply, Reply::Held { .. });

@@ -12,9 +12,9 @@ pub(super) struct Holders {
     /// The expiry of each part.
     ends: BTreeMap<Owner, Time>,
     /// The end of the drain, in which no reader joins, because a writer waits.
-    pub(super) draining: Option<Time>,
-    /// The end of the drain and of the time after it, in which readers may join.
-    drained: Option<Time>,
+    pub(super) drain_until: Option<Time>,
+    /// When the next drain may begin: between the two, readers may join.
+    next_drain_at: Option<Time>,
 }
 
 /// The longest drain, however many clients wait for it. After it, others may join for as long.
@@ -23,7 +23,7 @@ const MAX_DRAIN: Duration = Duration::from_secs(20);
 impl Holders {
     pub(super) fn new(mode: Mode, owner: Owner, until: Time) -> Holders {
         let ends = BTreeMap::from([(owner, until)]);
-        Holders { mode, released: false, ends, draining: None, drained: None }
+        Holders { mode, released: false, ends, drain_until: None, next_drain_at: None }
     }
 
     /// Returns the mode, if the lock is held.
@@ -52,11 +52,11 @@ impl Holders {
             return;
         }
         let latest = now + MAX_DRAIN * 2;
-        let end = self.drained.map_or(latest, |end| end.min(latest));
-        self.drained = Some(end);
+        let end = self.next_drain_at.map_or(latest, |end| end.min(latest));
+        self.next_drain_at = Some(end);
         let lasting = lasting.min(end.since(now).saturating_sub(MAX_DRAIN));
         if !lasting.is_zero() {
-            self.draining = self.draining.max(Some(now + lasting));
+            self.drain_until = self.drain_until.max(Some(now + lasting));
         }
     }
 
@@ -79,14 +79,14 @@ impl Holders {
     /// Removes an owner. `true` if nothing is left.
     pub(super) fn remove(&mut self, owner: Owner) -> bool {
         self.ends.remove(&owner);
-        self.ends.is_empty() && self.draining.is_none()
+        self.ends.is_empty() && self.drain_until.is_none()
     }
 
     /// Removes what has ended. `true` if nothing is left.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         self.ends.retain(|_, until| *until > now);
-        self.draining = self.draining.filter(|until| *until > now);
-        self.drained = self.drained.filter(|until| *until > now);
-        self.ends.is_empty() && self.draining.is_none()
+        self.drain_until = self.drain_until.filter(|until| *until > now);
+        self.next_drain_at = self.next_drain_at.filter(|until| *until > now);
+        self.ends.is_empty() && self.drain_until.is_none()
     }
 }

@@ -168,7 +168,7 @@ pub enum Reply {
     Released,
     /// The lock was the owner's and is gone, and a waiting client was notified.
     /// [`Store`](super::Store) notifies no client: the node around it does.
-    Passed { to: ClientId },
+    ReleasedAndNotified { client: ClientId },
     /// The lock or the memory of the grant is no longer the owner's, or another owner had the lock since.
     NotOwner,
     /// The node's memory is marked.

@@ -13,14 +13,19 @@ const OTHER_LISTS_TIMEOUT: Duration = Duration::from_millis(1200);
 /// The phase of a re-admission. Most phases keep the first answer of the target node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum ReadmitPhase {
+    /// Marks the memory of the target.
     Prepare,
+    /// Reads what the others know.
     Read(Prepared),
-    Reserve(Prepared, u64),
-    /// With the memory in which each node promised.
-    Confirm(Prepared, u64, Vec<Option<Nonce>>),
-    /// The quarantine of the node.
-    Activate(Duration),
+    /// Has the others promise the era.
+    Reserve { target: Prepared, era: u64 },
+    /// Checks that they still have the promise. Keeps the memory in which each node promised.
+    Confirm { target: Prepared, era: u64, promised: Vec<Option<Nonce>> },
+    /// Admits the target, or has it drop its counts.
+    Activate { quarantine: Duration },
+    /// Starts the fleet, as too few nodes remember.
     Start(Start),
+    /// It has ended.
     Done(Result<Readmitted, ReadmitError>),
 }
 
@@ -76,7 +81,7 @@ impl Readmit {
         if let Some(states) = self.round.of_majority(self.round.each(Reply::state)) {
             let era = next_era(&target, &states)?;
             self.ask_others(&Request::Reserve { era, memory: None });
-            return Ok(ReadmitPhase::Reserve(target, era));
+            return Ok(ReadmitPhase::Reserve { target, era });
         }
         let answers = |reply: &Reply| matches!(reply, Reply::State(_) | Reply::NotAdmitted);
         if self.round.faults(answers).is_empty() {
@@ -90,7 +95,7 @@ impl Readmit {
         if let Some(promised) = self.round.of_majority(self.round.each(Reply::promise)) {
             let has_promised = |node| matches!(promised.get(node), Some(Some(_)));
             self.round.ask_those(&Request::Read, has_promised);
-            return Ok(ReadmitPhase::Confirm(target, era, promised));
+            return Ok(ReadmitPhase::Confirm { target, era, promised });
         }
         Err(self.round.failure(|reply| reply.promise().is_some(), ReadmitError::Missing))
     }
@@ -110,20 +115,20 @@ impl Readmit {
         let (nonce, collect, new) = (target.state.nonce, target.admitted, false);
         let request = Request::Activate { nonce, era, collect, quarantine, new };
         self.round.ask([(self.target, request)]);
-        ReadmitPhase::Activate(quarantine)
+        ReadmitPhase::Activate { quarantine }
     }
 
-    fn activated(&mut self, closed: Duration) -> Next {
+    fn activated(&mut self, quarantine: Duration) -> Next {
         if self.round.count(|reply| *reply == Reply::Activated) > 0 {
-            return Ok(ReadmitPhase::Done(Ok(Readmitted { closed, fleet: false })));
+            return Ok(ReadmitPhase::Done(Ok(Readmitted { quarantine, fleet: false })));
         }
         Err(self.round.failure(|reply| *reply == Reply::Forgotten, ReadmitError::Missing))
     }
 
     fn started(&mut self, start: Start) -> Next {
         let start = start.step(&mut self.round)?;
-        Ok(match start.closed() {
-            Some(closed) => ReadmitPhase::Done(Ok(Readmitted { closed, fleet: true })),
+        Ok(match start.done() {
+            Some(quarantine) => ReadmitPhase::Done(Ok(Readmitted { quarantine, fleet: true })),
             None => ReadmitPhase::Start(start),
         })
     }
@@ -143,9 +148,9 @@ impl Machine for Readmit {
         let next = match self.phase.clone() {
             ReadmitPhase::Prepare => self.prepared(),
             ReadmitPhase::Read(target) => self.read(target),
-            ReadmitPhase::Reserve(target, era) => self.reserved(target, era),
-            ReadmitPhase::Confirm(target, era, promised) => self.confirmed(target, era, promised),
-            ReadmitPhase::Activate(closed) => self.activated(closed),
+            ReadmitPhase::Reserve { target, era } => self.reserved(target, era),
+            ReadmitPhase::Confirm { target, era, promised } => self.confirmed(target, era, promised),
+            ReadmitPhase::Activate { quarantine } => self.activated(quarantine),
             ReadmitPhase::Start(start) => self.started(start),
             done @ ReadmitPhase::Done(_) => Ok(done),
         };
@@ -161,7 +166,7 @@ impl Machine for Readmit {
             _ if !self.round.is_unsent() => Duration::ZERO,
             // A request in flight to the others when the target forgot times out by its client before they are
             // asked what may be held. A node that is admitted has forgotten nothing.
-            ReadmitPhase::Reserve(target, _) if !target.admitted => budget * 2,
+            ReadmitPhase::Reserve { target, .. } if !target.admitted => budget * 2,
             // Blank nodes may belong to a longer list, whose clients bring them back meanwhile: the promise is
             // then refused. Later it would be too late, as a node that is active is bound to this list.
             ReadmitPhase::Start(start) if start.may_be_of_others() => OTHER_LISTS_TIMEOUT + budget * 4,

@@ -53,17 +53,21 @@ enum RelocatePhase {
     Look,
     /// Checks that the old list was left: the new one has a majority in this era.
     Peek(u64),
+    /// Has the nodes of the old list leave it.
     Seal,
     /// Marks the new nodes, and reads them.
     Mark(Start),
     /// Reads what the sealed nodes know. A node of both lists has its mark by now.
     Count(Start),
-    /// Keeps what each sealed node of the old list answered, and the era.
-    Promise(States, u64, Start),
-    Confirm(States, u64, Start),
-    Start(Start, u64),
+    /// Has the sealed nodes promise the era. Keeps what each of them answered.
+    Promise { before: States, era: u64, start: Start },
+    /// Checks that they held the promise at one moment.
+    Confirm { before: States, era: u64, start: Start },
+    /// Starts the new list in this era.
+    Start { start: Start, era: u64 },
     /// Seals members of the old list that came back late. The move is done.
     Sweep,
+    /// It has ended.
     Done(Result<(), RelocateError>),
 }
 
@@ -82,14 +86,14 @@ impl Relocate {
     pub fn new(order: Relocation) -> Relocate {
         let mut old = Round::new(order.old.members().count());
         let mut new = Round::new(order.new.members().count());
-        // The first phase asks the new list and the later ones the old: their numbers differ.
-        old.number = 1;
         new.ask_those(&Request::Prepare { nonce: order.nonce, from: None }, |_| true);
+        // The first phase asks the new list and the later ones the old: their numbers differ.
+        old.number = new.number;
         Relocate { order, phase: RelocatePhase::Look, old, new }
     }
 
     fn side(&self) -> Side {
-        let is_new = matches!(self.phase, RelocatePhase::Look | RelocatePhase::Mark(_) | RelocatePhase::Start(..));
+        let is_new = matches!(self.phase, RelocatePhase::Look | RelocatePhase::Mark(_) | RelocatePhase::Start { .. });
         if is_new { Side::New } else { Side::Old }
     }
 
@@ -183,11 +187,11 @@ impl Relocate {
         let known = states.iter().flatten().map(NodeState::highest);
         let era = era_after(known.chain(start.highest())).map_err(RelocateError::NotStarted)?;
         let longest = longest(&states).max(self.order.longest);
-        if let Some(states) = self.old.of_majority(states) {
-            self.reserve(era, &states);
-            return Ok(RelocatePhase::Promise(states, era, start));
+        if let Some(before) = self.old.of_majority(states) {
+            self.reserve(era, &before);
+            return Ok(RelocatePhase::Promise { before, era, start });
         }
-        Ok(RelocatePhase::Start(start.go_on(era, longest, &mut self.new), era))
+        Ok(RelocatePhase::Start { start: start.go_on(era, longest, &mut self.new), era })
     }
 
     fn old_missing(&self) -> RelocateError {
@@ -197,15 +201,15 @@ impl Relocate {
 
     /// Continues with the nodes that answer again in the same memory: all were sealed when this round began.
     fn promised(&mut self, before: &States, era: u64, start: Start) -> Next {
-        let states = self.same_memory(before, 0)?;
-        self.reserve(era, &states);
-        Ok(RelocatePhase::Confirm(states, era, start))
+        let before = self.same_memory(before, 0)?;
+        self.reserve(era, &before);
+        Ok(RelocatePhase::Confirm { before, era, start })
     }
 
     /// Continues with the nodes that held the promise at one moment as well.
     fn confirmed(&mut self, before: &States, era: u64, start: Start) -> Next {
         let states = self.same_memory(before, era)?;
-        Ok(RelocatePhase::Start(start.go_on(era, longest(&states), &mut self.new), era))
+        Ok(RelocatePhase::Start { start: start.go_on(era, longest(&states), &mut self.new), era })
     }
 
     /// Returns the answers from the same memory as before that know of `era`, if they are a majority.
@@ -219,7 +223,7 @@ impl Relocate {
 
     fn started(&mut self, start: Start, era: u64) -> Next {
         let start = start.step(&mut self.new).map_err(RelocateError::NotStarted)?;
-        Ok(if start.closed().is_some() { self.sweep(era) } else { RelocatePhase::Start(start, era) })
+        Ok(if start.done().is_some() { self.sweep(era) } else { RelocatePhase::Start { start, era } })
     }
 }
 
@@ -243,9 +247,9 @@ impl Machine for Relocate {
             RelocatePhase::Seal => self.sealed(),
             RelocatePhase::Mark(start) => self.marked(start),
             RelocatePhase::Count(start) => self.counted(start),
-            RelocatePhase::Promise(before, era, start) => self.promised(&before, era, start),
-            RelocatePhase::Confirm(before, era, start) => self.confirmed(&before, era, start),
-            RelocatePhase::Start(start, era) => self.started(start, era),
+            RelocatePhase::Promise { before, era, start } => self.promised(&before, era, start),
+            RelocatePhase::Confirm { before, era, start } => self.confirmed(&before, era, start),
+            RelocatePhase::Start { start, era } => self.started(start, era),
             RelocatePhase::Sweep => Ok(RelocatePhase::Done(Ok(()))),
             done @ RelocatePhase::Done(_) => Ok(done),
         };

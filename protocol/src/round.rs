@@ -22,7 +22,7 @@ pub struct StartOrder {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Readmitted {
     /// The rest of its quarantine.
-    pub closed: Duration,
+    pub quarantine: Duration,
     /// Whether it is the whole fleet, and not one node.
     pub fleet: bool,
 }
@@ -171,8 +171,7 @@ impl Round {
 
     /// Returns the first node that belongs to another fleet, if its answer does not fit.
     pub(super) fn elsewhere(&self, fits: impl Fn(&Reply) -> bool) -> Option<(usize, Fault)> {
-        let other = |fault: &Fault| matches!(fault, Fault::OtherFleet { .. } | Fault::Moved { .. });
-        self.faults(fits).into_iter().find(|(_, fault)| other(fault))
+        self.faults(fits).into_iter().find(|(_, fault)| fault.is_elsewhere())
     }
 
     /// Returns why the step that needs these answers can't be taken.

@@ -7,16 +7,20 @@ use super::{Fault, Fleet, Nonce};
 /// The phase of a start, with the earlier answers of each node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum StartPhase {
+    /// Marks each memory.
     Mark,
+    /// Reads what the marked nodes know.
     Look(Vec<Prepared>),
     /// Waits until the move has chosen the era.
     Wait(Vec<Prepared>),
-    Promise(Vec<Prepared>, u64),
-    /// With the memory in which each node has promised the era.
-    Confirm(Vec<Prepared>, u64, Vec<Option<Nonce>>),
-    /// The quarantine of the fleet.
-    Activate(Duration),
-    Done(Duration),
+    /// Has the nodes promise the era.
+    Promise { before: Vec<Prepared>, era: u64 },
+    /// Checks that they may count in it. Keeps the memory in which each node has promised the era.
+    Confirm { before: Vec<Prepared>, era: u64, promised: Vec<Option<Nonce>> },
+    /// Admits the nodes.
+    Activate { quarantine: Duration },
+    /// A majority is active.
+    Done { quarantine: Duration },
 }
 
 /// The start of a fleet in which too few nodes remember: protocol, "Too few remember".
@@ -33,23 +37,26 @@ pub(super) struct Start {
 
 type Next = Result<StartPhase, ReadmitError>;
 
+/// The rounds of a start are numbered above this, and those of the machine that starts below: answers do not mix.
+const STARTS: u8 = 16;
+
 impl Start {
-    /// Asks the nodes first. The numbers of its rounds differ from those of the machine that starts.
+    /// Asks the nodes first.
     pub(super) fn new(order: StartOrder, from: Option<Fleet>, round: &mut Round) -> Start {
-        round.number = 16;
+        round.number = STARTS;
         let start = Start { order, from, phase: StartPhase::Mark };
         start.prepare(1, round);
         start
     }
 
     /// Returns the quarantine of the fleet, once it is started.
-    pub(super) fn closed(&self) -> Option<Duration> {
-        if let StartPhase::Done(closed) = self.phase { Some(closed) } else { None }
+    pub(super) fn done(&self) -> Option<Duration> {
+        if let StartPhase::Done { quarantine } = self.phase { Some(quarantine) } else { None }
     }
 
     /// Reports whether the era is about to be promised by nodes that may belong to another list.
     pub(super) fn may_be_of_others(&self) -> bool {
-        let StartPhase::Promise(before, _) = &self.phase else { return false };
+        let StartPhase::Promise { before, .. } = &self.phase else { return false };
         !self.order.assume_no_locks && all_blank(before)
     }
 
@@ -62,14 +69,14 @@ impl Start {
                 StartPhase::Look(answers)
             }
             StartPhase::Look(before) => self.looked(&before, round)?,
-            StartPhase::Promise(before, era) => {
+            StartPhase::Promise { before, era } => {
                 let promised = round.each(Reply::promise);
                 self.prepare(3, round);
-                StartPhase::Confirm(before, era, promised)
+                StartPhase::Confirm { before, era, promised }
             }
-            StartPhase::Confirm(before, era, promised) => self.confirmed(&before, era, &promised, round)?,
-            StartPhase::Activate(closed) => activated(closed, round)?,
-            waits @ (StartPhase::Wait(_) | StartPhase::Done(_)) => waits,
+            StartPhase::Confirm { before, era, promised } => self.confirmed(&before, era, &promised, round)?,
+            StartPhase::Activate { quarantine } => activated(quarantine, round)?,
+            waits @ (StartPhase::Wait(_) | StartPhase::Done { .. }) => waits,
         };
         Ok(Start { phase, ..self })
     }
@@ -106,7 +113,7 @@ impl Start {
         }
         let admitted = answers.iter().filter(|answer| answer.admitted).count();
         if admitted == answers.len() && self.from.is_none() {
-            return Ok(StartPhase::Done(Duration::ZERO));
+            return Ok(StartPhase::Done { quarantine: Duration::ZERO });
         }
         if admitted >= round.majority() {
             return Err(ReadmitError::Overtaken);
@@ -151,7 +158,7 @@ impl Start {
             Request::Activate { nonce, era, collect, quarantine, new }
         };
         round.ask(answers.iter().map(activate).enumerate().collect::<Vec<_>>());
-        Ok(StartPhase::Activate(quarantine))
+        Ok(StartPhase::Activate { quarantine })
     }
 
     /// Returns the quarantine: until locks that no node remembers have expired, and the clocks have passed the era, so
@@ -179,17 +186,17 @@ fn answers(round: &Round) -> Result<Vec<Prepared>, ReadmitError> {
     answers.ok_or_else(|| round.failure(is_prepared, ReadmitError::NotStarted))
 }
 
-fn promise(answers: Vec<Prepared>, era: u64, round: &mut Round) -> StartPhase {
+fn promise(before: Vec<Prepared>, era: u64, round: &mut Round) -> StartPhase {
     let reserve = |answer: &Prepared| Request::Reserve { era, memory: Some(answer.state.nonce) };
-    round.ask(answers.iter().map(reserve).enumerate().collect::<Vec<_>>());
-    StartPhase::Promise(answers, era)
+    round.ask(before.iter().map(reserve).enumerate().collect::<Vec<_>>());
+    StartPhase::Promise { before, era }
 }
 
 /// Ends the start once a majority is active. The others are brought back one by one.
-fn activated(closed: Duration, round: &Round) -> Next {
+fn activated(quarantine: Duration, round: &Round) -> Next {
     let is_active = |reply: &Reply| *reply == Reply::Activated;
     if round.count(is_active) >= round.majority() {
-        return Ok(StartPhase::Done(closed));
+        return Ok(StartPhase::Done { quarantine });
     }
     if round.count(|reply| *reply == Reply::Forgotten) > 0 {
         return Err(ReadmitError::Overtaken);

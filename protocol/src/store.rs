@@ -29,13 +29,17 @@ pub const CROWDED: usize = 100_000;
 pub struct Store {
     locks: BTreeMap<Resource, Holders>,
     /// The expiry of each lock that was granted or renewed here and not released.
-    out: BTreeMap<Resource, Lasting>,
-    quarantine: Option<Lasting>,
+    outstanding: BTreeMap<Resource, Expiry>,
+    quarantine: Option<Expiry>,
     memory: Memory,
 }
 
 /// Until when it lasts, and for how long at most: the clock may be set back.
-type Lasting = (Time, Duration);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Expiry {
+    until: Time,
+    at_most: Duration,
+}
 
 /// Everything that a node keeps or forgets as a whole: one hash on a Redis node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -109,7 +113,7 @@ impl Store {
             Request::Activate { nonce, era, collect, quarantine, new } => match self.no_activation(me, nonce, era) {
                 Some(refusal) => refusal,
                 None if self.admits(me) => self.collect(era, collect),
-                None => self.activate(me, era, new, (now + quarantine, quarantine)),
+                None => self.activate(me, era, new, Expiry { until: now + quarantine, at_most: quarantine }),
             },
             Request::Reserve { era, memory } => self.reserve(me, era, memory),
             Request::Seal { ref to, step } => self.seal(me, to, step, now),
@@ -122,7 +126,7 @@ impl Store {
             Request::Open { .. } => Reply::Forgotten,
             Request::Inspect => Reply::Report {
                 state: self.state(now),
-                quarantine: self.quarantine.map(|(until, _)| until.since(now)),
+                quarantine: self.quarantine.map(|it| it.until.since(now)),
                 counts: self.memory.counts.len() as u64,
             },
             Request::Read => Reply::State(self.state(now)),
@@ -181,11 +185,11 @@ impl Store {
             if self.locks.get_mut(resource).is_some_and(|holders| holders.expire(now)) {
                 self.locks.remove(resource);
             }
-            if self.out.get(resource).is_some_and(|(until, _)| *until <= now) {
-                self.out.remove(resource);
+            if self.outstanding.get(resource).is_some_and(|it| it.until <= now) {
+                self.outstanding.remove(resource);
             }
         }
-        self.quarantine = self.quarantine.filter(|(until, _)| *until > now);
+        self.quarantine = self.quarantine.filter(|it| it.until > now);
     }
 
     fn admits(&self, me: &Membership) -> bool {
@@ -201,9 +205,8 @@ impl Store {
     }
 
     fn state(&self, now: Time) -> NodeState {
-        let left = |(until, most): &Lasting| until.since(now).min(*most);
-        let out = self.out.values().chain(&self.quarantine).map(left).max();
-        let longest = out.unwrap_or_default();
+        let left = |it: &Expiry| it.until.since(now).min(it.at_most);
+        let longest = self.outstanding.values().chain(&self.quarantine).map(left).max().unwrap_or_default();
         NodeState {
             nonce: self.nonce().unwrap_or(Nonce(0)),
             era: self.memory.era,
@@ -293,7 +296,7 @@ impl Store {
         Reply::Activated
     }
 
-    fn activate(&mut self, me: &Membership, era: u64, new: bool, quarantine: Lasting) -> Reply {
+    fn activate(&mut self, me: &Membership, era: u64, new: bool, quarantine: Expiry) -> Reply {
         if era <= self.memory.era {
             return Reply::Forgotten;
         }
@@ -301,7 +304,7 @@ impl Store {
         self.memory.affiliation = Affiliation::Admitted(me.clone());
         self.memory.granted = !new;
         self.memory.reserved = self.memory.reserved.max(era);
-        if !quarantine.1.is_zero() {
+        if !quarantine.at_most.is_zero() {
             self.quarantine = self.quarantine.max(Some(quarantine));
         }
         Reply::Activated

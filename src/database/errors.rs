@@ -35,7 +35,7 @@ pub fn is_conflict(error: &sqlx::Error) -> bool {
 }
 
 /// Returns the text of the driver's error, and what to do where the driver does not say that.
-pub fn text(error: &sqlx::Error) -> String {
+pub fn explain(error: &sqlx::Error) -> String {
     let said = match error {
         sqlx::Error::Database(said) => said,
         sqlx::Error::Tls(why) if why.to_string().contains("without TLS") => {

@@ -4,7 +4,7 @@ use fencing_protocol::{Resource, Token};
 
 use super::Dialect;
 
-/// How to open a transaction, and how to admit in it unless that has admitted.
+/// `begin` opens the transaction; `admit` admits in it, or is `None` if `begin` already has.
 #[derive(Clone, Copy)]
 pub struct Opening {
     pub begin: &'static str,
@@ -67,6 +67,9 @@ pub trait FenceStatements: Dialect {
     /// Raises the floor to `{to}`, in a separate transaction. If others block it, it fails as a conflict after a
     /// second; at once unless it `{waits}`, where others wait behind it. Current leases without a mark get one first.
     const RAISE_FLOOR: &'static str;
+
+    /// Whether others wait behind [`RAISE_FLOOR`](Self::RAISE_FLOOR) while it waits. It then has the place `{waits}`.
+    const FLOOR_WAIT_BLOCKS_OTHERS: bool = false;
 
     /// Deletes at most `{limit}` marks that may be pruned and are not above the floor, of resources after the
     /// name `{after}`. Columns: the number of marks, and the last name. Names are in hexadecimal digits.

@@ -62,8 +62,8 @@ pub enum LeaseCall {
     /// mark. A shared claim joins the holders of a shared row, with the row's token, unless a writer waits for them to
     /// leave. Answers with the token; or NULL, the milliseconds it is held, whether it is shared, and its holder.
     Acquire,
-    /// Closes the row again, or keeps the part, for as long as the claim lasts, from now on, if this owner still has it
-    /// under this token. Answers whether it has: if not, no later renewal can succeed.
+    /// Extends the row, or this owner's part, to the claim's duration from now if owner and token still match. Answers
+    /// whether they did: if not, no later renewal can succeed.
     Renew { token: Token },
     /// Releases the row, or the part, of this owner. An exclusive lease that this owner had released before counts as
     /// released. A lease released early stays held for the rest, in milliseconds, under a name by which no renewal in

@@ -16,7 +16,7 @@ mod schema;
 pub mod sqlite;
 
 pub use dialect::{Dialect, TextRow, fill, open_transaction, procedure_connection, quote, unquote};
-pub use errors::{is_conflict, meaning, text};
+pub use errors::{explain, is_conflict, meaning};
 pub use fence::{FenceStatements, Opening};
 pub use lease::{AcquireAnswer, LeaseClaim, LeaseStatements, ReleaseAnswer};
 pub use meaning::{Meaning, NO_FLOOR};

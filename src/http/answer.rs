@@ -131,15 +131,18 @@ pub fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
 const GRPC: &str = "application/grpc";
 
 /// A status of HTTP, and the one of gRPC for the same outcome.
-type Statuses = (StatusCode, u16);
+struct Statuses {
+    http: StatusCode,
+    grpc: u16,
+}
 
-const STALE: Statuses = (StatusCode::PRECONDITION_FAILED, 10);
-const MISSING: Statuses = (StatusCode::PRECONDITION_REQUIRED, 9);
-const INVALID: Statuses = (StatusCode::BAD_REQUEST, 3);
-const INTERNAL: Statuses = (StatusCode::INTERNAL_SERVER_ERROR, 13);
-const UNAVAILABLE: Statuses = (StatusCode::SERVICE_UNAVAILABLE, 14);
-const IN_DOUBT: Statuses = (StatusCode::SERVICE_UNAVAILABLE, 2);
-const ROLLED_BACK: Statuses = (StatusCode::SERVICE_UNAVAILABLE, 13);
+const STALE: Statuses = Statuses { http: StatusCode::PRECONDITION_FAILED, grpc: 10 };
+const MISSING: Statuses = Statuses { http: StatusCode::PRECONDITION_REQUIRED, grpc: 9 };
+const INVALID: Statuses = Statuses { http: StatusCode::BAD_REQUEST, grpc: 3 };
+const INTERNAL: Statuses = Statuses { http: StatusCode::INTERNAL_SERVER_ERROR, grpc: 13 };
+const UNAVAILABLE: Statuses = Statuses { http: StatusCode::SERVICE_UNAVAILABLE, grpc: 14 };
+const IN_DOUBT: Statuses = Statuses { http: StatusCode::SERVICE_UNAVAILABLE, grpc: 2 };
+const ROLLED_BACK: Statuses = Statuses { http: StatusCode::SERVICE_UNAVAILABLE, grpc: 13 };
 
 /// The constant part of the answer to a kind of refusal.
 struct AnswerTerms {
@@ -189,7 +192,7 @@ impl Refusal {
 
     /// Returns the HTTP status of its response. A gRPC client gets 200 and a gRPC status.
     pub fn status(&self) -> StatusCode {
-        self.terms().statuses.0
+        self.terms().statuses.http
     }
 
     /// Counts a refusal that the fence has not counted.
@@ -266,7 +269,7 @@ impl Refusal {
     }
 
     fn problem(&self, style: &AnswerStyle) -> Problem {
-        let AnswerTerms { statuses: (status, _), kind, .. } = self.terms();
+        let AnswerTerms { statuses, kind, .. } = self.terms();
         let (resource, presented, highest) = match self {
             Refusal::Stale(stale) | Refusal::Superseded(stale) => {
                 (Some(stale.resource.clone()), Some(stale.presented), (!style.hides_highest).then_some(stale.highest))
@@ -275,13 +278,13 @@ impl Refusal {
             | Refusal::Unavailable { resource, presented, .. } => (Some(resource.clone()), Some(*presented), None),
             _ => (None, None, None),
         };
-        let problem = Problem::new(kind, status, self.detail(style));
+        let problem = Problem::new(kind, statuses.http, self.detail(style));
         Problem { resource, presented, highest, ..problem }
     }
 
     /// Returns the refusal as the head of a gRPC response without a body, or as its trailers.
     pub(super) fn grpc_metadata(&self, style: &AnswerStyle) -> HeaderMap {
-        self.problem(style).to_grpc(self.terms().statuses.1)
+        self.problem(style).to_grpc(self.terms().statuses.grpc)
     }
 
     /// Makes the response, with the body that `body` makes of its text.

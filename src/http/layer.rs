@@ -139,7 +139,7 @@ pub struct Resources(pub(super) Option<NonEmpty<Resource>>);
 
 impl Resources {
     /// The most resources of a request.
-    pub const MOST: usize = 128;
+    pub const MAX: usize = 128;
 }
 
 impl From<Resource> for Resources {

@@ -55,12 +55,12 @@ where
         &self,
         parts: &mut Parts,
     ) -> impl Future<Output = Result<Passage, Response<Body>>> + Send + use<X, N, E> {
-        let (style, read) = (self.style(parts), self.note(parts));
+        let (style, read) = (self.style(parts), self.read_into_extensions(parts));
         let (fence, shadow) = (self.fence.clone(), self.shadow);
         async move {
-            let text = |text: Option<Bytes>| text.map_or_else(Body::empty, Body::from);
+            let body = |text: Option<Bytes>| text.map_or_else(Body::empty, Body::from);
             let asked = Passage::ask(&fence, read, shadow).await;
-            asked.map_err(|refusal| refusal.answer(&style, text))
+            asked.map_err(|refusal| refusal.answer(&style, body))
         }
     }
 
@@ -72,8 +72,8 @@ where
         }
     }
 
-    /// Reads what the fence must admit the request with, and notes it in the request's extensions.
-    fn note(&self, parts: &mut Parts) -> Result<Option<Fenced>, Refusal> {
+    /// Reads what the fence must admit the request with, and puts it into the request's extensions.
+    fn read_into_extensions(&self, parts: &mut Parts) -> Result<Option<Fenced>, Refusal> {
         let read = self.read(parts);
         match &read {
             Ok(Some(fenced)) => drop(parts.extensions.insert(fenced.clone())),
@@ -89,31 +89,31 @@ where
             return Ok(None);
         }
         let token = token(&parts.headers, &self.header)?;
-        let mut shown = sequencers(&parts.headers)?;
+        let mut sequencers = sequencers(&parts.headers)?;
         // If the token has a header of its own, a proxy may watch that one only.
         let own_header = self.header != HEADER;
-        if shown.len() > 1 && (own_header || token.is_some()) {
+        if sequencers.len() > 1 && (own_header || token.is_some()) {
             return Err(Refusal::Mismatch(format!("with several headers {SEQUENCER} send no other token")));
         }
-        let token = match (token, shown.iter().next()) {
-            (Some(token), Some((resource, shown))) if token != *shown => {
-                return Err(Refusal::Mismatch(format!("token {token} came with sequencer {shown} {resource}")));
+        let token = match (token, sequencers.first_key_value()) {
+            (Some(token), Some((resource, other))) if token != *other => {
+                return Err(Refusal::Mismatch(format!("token {token} came with sequencer {other} {resource}")));
             }
             (Some(token), _) => token,
-            (None, Some((_, shown))) if !own_header => *shown,
+            (None, Some((_, other))) if !own_header => *other,
             (None, _) if policy == Policy::Required => return Err(Refusal::Missing),
             (None, _) => return Ok(None),
         };
         let Resources(resources) = (self.extractor)(parts).map_err(extractor_refusal)?.into();
         let Some(resources) = resources else { return Err(each_its_own([])) };
-        if shown.is_empty() && resources.tail.is_empty() {
+        if sequencers.is_empty() && resources.tail.is_empty() {
             let only = Sequencer::new(resources.head, token);
             return Ok(Some(Fenced::new(NonEmpty::new(only))));
         }
-        let own = |resource: &Resource| Some(Sequencer::new(resource.clone(), shown.remove(resource)?));
+        let own = |resource: &Resource| Some(Sequencer::new(resource.clone(), sequencers.remove(resource)?));
         let found: Option<Vec<Sequencer>> = resources.iter().map(own).collect();
         match found.and_then(NonEmpty::from_vec) {
-            Some(found) if shown.is_empty() => Ok(Some(Fenced::new(found))),
+            Some(found) if sequencers.is_empty() => Ok(Some(Fenced::new(found))),
             _ => Err(each_its_own(&resources)),
         }
     }
@@ -150,18 +150,18 @@ fn token(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Token>, Refusa
 
 /// Reads the sequencers in the headers: one for each resource at most.
 fn sequencers(headers: &HeaderMap) -> Result<BTreeMap<Resource, Token>, Refusal> {
-    let mut shown = BTreeMap::new();
+    let mut sequencers = BTreeMap::new();
     for value in headers.get_all(SEQUENCER) {
         let Sequencer { resource, token } = read_sequencer(value.to_str().unwrap_or(""))
             .map_err(|error| Refusal::Mismatch(format!("header {SEQUENCER}: {error}")))?;
-        if shown.insert(resource, token).is_some() {
+        if sequencers.insert(resource, token).is_some() {
             return Err(Refusal::Repeated);
         }
-        if shown.len() > Resources::MOST {
-            return Err(Refusal::Mismatch(format!("send at most {} headers {SEQUENCER}", Resources::MOST)));
+        if sequencers.len() > Resources::MAX {
+            return Err(Refusal::Mismatch(format!("send at most {} headers {SEQUENCER}", Resources::MAX)));
         }
     }
-    Ok(shown)
+    Ok(sequencers)
 }
 
 impl<S, X, N, E, B, R> Service<Request<B>> for FenceService<S, X>
@@ -183,7 +183,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> FenceFuture<S, B> {
         let (mut parts, body) = request.into_parts();
-        let (style, read) = (self.layer.style(&parts), self.layer.note(&mut parts));
+        let (style, read) = (self.layer.style(&parts), self.layer.read_into_extensions(&mut parts));
         let call = UnsentCall { request: Request::from_parts(parts, body), service: self.inner.clone() };
         FenceFuture::new(call, Passage::ask(&self.layer.fence, read, self.layer.shadow), style)
     }

@@ -140,47 +140,59 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let mut inner = take_ready(&mut self.inner);
         let extensions = request.extensions();
-        let error = match find::<Fenced>(extensions).cloned() {
+        let fenced = match find::<Fenced>(extensions).cloned() {
             // The inner transaction would wait for the outer one, which waits for the handler.
             Ok(_) if extensions.get::<OpenTransaction<T>>().is_some() => {
-                "the handler has two TransactionLayers; remove one"
+                return misconfigured("the handler has two TransactionLayers; remove one");
             }
-            Ok(fenced) => {
-                let storage = self.storage.clone();
-                return async move {
-                    let owner = match storage.begin(&fenced.sequencers()).await {
-                        // It ends when this is dropped, or when its present borrower returns it.
-                        Ok(transaction) => Arc::new(Mutex::new(transaction)),
-                        Err(error) => {
-                            let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
-                            if let Refusal::Unavailable { .. } | Refusal::NotSetUp(_) = &refusal {
-                                tracing::error!(error = %refusal, "no transaction begun");
-                            }
-                            return Ok(refusal.answer_below(FenceBody::refusal));
-                        }
-                    };
-                    request.extensions_mut().insert(OpenTransaction::<T>(Arc::downgrade(&owner)));
-                    let handler = inner.call(request);
-                    // If this is dropped, the handler has its grace, and no future is left to commit what it wrote.
-                    let answered = match T::GRACE {
-                        Duration::ZERO => handler.await,
-                        grace => to_the_end(handler, |handler| timeout(grace, handler)).await,
-                    };
-                    end::<T, _, _>(owner, answered).await
-                }
-                .boxed();
-            }
+            Ok(fenced) => fenced,
             Err(NotFenced::NoToken) => {
                 let passed = inner.call(request);
                 return async move { Ok(passed.await?.map(FenceBody::passing)) }.boxed();
             }
-            Err(_) => "the FenceLayer must be outside the TransactionLayer: the last `route_layer` is the outermost",
+            Err(_) => {
+                return misconfigured(
+                    "the FenceLayer must be outside the TransactionLayer: the last `route_layer` is the outermost",
+                );
+            }
         };
-        tracing::error!(error, "request not carried out");
-        let mut response = Response::new(FenceBody::refusal(None));
-        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        ready(Ok(response)).boxed()
+        let storage = self.storage.clone();
+        async move {
+            let owner = match storage.begin(&fenced.sequencers()).await {
+                // It ends when this is dropped, or when its present borrower returns it.
+                Ok(transaction) => Arc::new(Mutex::new(transaction)),
+                Err(error) => return Ok(not_begun(fenced, error)),
+            };
+            request.extensions_mut().insert(OpenTransaction::<T>(Arc::downgrade(&owner)));
+            let handler = inner.call(request);
+            // If this is dropped, the handler has its grace, and no future is left to commit what it wrote.
+            let answered = match T::GRACE {
+                Duration::ZERO => handler.await,
+                grace => to_the_end(handler, |handler| timeout(grace, handler)).await,
+            };
+            end::<T, _, _>(owner, answered).await
+        }
+        .boxed()
     }
+}
+
+/// Answers a request whose handler has the wrong layers.
+fn misconfigured<R: Send + 'static, E: Send + 'static>(
+    error: &str,
+) -> BoxFuture<'static, Result<Response<FenceBody<R>>, E>> {
+    tracing::error!(error, "request not carried out");
+    let mut response = Response::new(FenceBody::refusal(None));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    ready(Ok(response)).boxed()
+}
+
+/// Answers a request whose token is stale, or whose transaction could not be opened.
+fn not_begun<R>(fenced: Fenced, error: FenceError) -> Response<FenceBody<R>> {
+    let refusal = Refusal::before_the_handler(fenced.resource, fenced.token, error);
+    if let Refusal::Unavailable { .. } | Refusal::NotSetUp(_) = &refusal {
+        tracing::error!(error = %refusal, "no transaction begun");
+    }
+    refusal.answer_below(FenceBody::refusal)
 }
 
 /// A handle to the transaction of a request, for services that do not use axum's extractors: you

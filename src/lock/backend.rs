@@ -63,8 +63,9 @@ pub trait HeldLock: Send + Sync + 'static {
     /// renews what a majority has still.
     fn renew(&self, resumes: bool) -> BoxFuture<'_, Result<Renewed, Vec<NodeCause>>>;
 
-    /// Notes that another process may resume the lease, and returns the owner that it needs.
-    fn ticket_owner(&self) -> String;
+    /// Returns the owner that another process needs to resume the lease. From then on the back end expects that process
+    /// to have renewed, moved or released the locks.
+    fn hand_out(&self) -> String;
 
     /// Stops renewing, and sends the release everywhere at once. The lock stays held for the `rest`. If it is
     /// `handed_over` to the next caller of this process, the servers notify no waiters elsewhere.
@@ -77,5 +78,5 @@ pub trait HeldLock: Send + Sync + 'static {
     }
 
     /// Hands the state of the lease to the back end, which closes it if it learns of the end before a renewal does.
-    fn watched(&self, _state: &Arc<LeaseState>) {}
+    fn attach_state(&self, _state: &Arc<LeaseState>) {}
 }

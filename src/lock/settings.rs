@@ -37,6 +37,17 @@ impl BuildError {
     }
 }
 
+/// What differs between back ends, and no builder sets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BackendDefaults {
+    /// The shortest TTL.
+    pub(super) least_ttl: Duration,
+    /// The builder's name of the budget.
+    budget_name: &'static str,
+    /// The default budget: this, or this fraction of a short TTL.
+    budget: (Duration, u32),
+}
+
 /// What the builders of all lock services can set.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -45,17 +56,12 @@ pub struct Settings {
     /// What the keys on the servers begin with.
     pub(super) namespace: String,
     pub(super) ttl: Duration,
-    /// The shortest TTL of the back end.
-    pub(super) least_ttl: Duration,
     pub(super) drift: Option<Duration>,
     pub(super) retry_delay: Duration,
     pub(super) wait: Duration,
     /// Time limit for an answer of one server, if it was set.
     pub(super) budget: Option<Duration>,
-    /// The builder's name of the budget.
-    pub(super) budget_name: &'static str,
-    /// The default budget: this, or this fraction of a short TTL.
-    pub(super) default_budget: (Duration, u32),
+    pub(super) defaults: BackendDefaults,
     pub(super) lock_delay: Duration,
     /// The minimum hold time of a lock, counted from before the request.
     pub(super) at_least: Duration,
@@ -67,18 +73,17 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub(super) fn new(budget_name: &'static str, default_budget: (Duration, u32)) -> Settings {
+    pub(super) fn new(budget_name: &'static str, budget: (Duration, u32)) -> Settings {
+        let defaults = BackendDefaults { least_ttl: Duration::from_millis(10), budget_name, budget };
         Settings {
             clock: Arc::new(SystemClock),
             namespace: "fencing".into(),
             ttl: Duration::from_secs(10),
-            least_ttl: Duration::from_millis(10),
             drift: None,
             retry_delay: Duration::from_millis(100),
             wait: Duration::from_secs(30),
             budget: None,
-            budget_name,
-            default_budget,
+            defaults,
             lock_delay: Duration::ZERO,
             at_least: Duration::ZERO,
             max_hold: None,
@@ -87,18 +92,12 @@ impl Settings {
         }
     }
 
-    /// Returns these settings for a back end with these defaults.
-    pub(super) fn with_defaults_of(&self, defaults: &Settings) -> Settings {
-        let Settings { budget_name, default_budget, least_ttl, .. } = *defaults;
-        Settings { budget_name, default_budget, least_ttl, ..self.clone() }
-    }
-
     pub(super) fn terms(&self) -> Terms {
         Terms { ttl: self.ttl, lock_delay: self.lock_delay, drift: self.drift() }
     }
 
     pub(super) fn budget(&self) -> Duration {
-        let (longest, part) = self.default_budget;
+        let (longest, part) = self.defaults.budget;
         self.budget.unwrap_or(longest.min(self.ttl / part))
     }
 
@@ -126,8 +125,8 @@ impl Settings {
         let (millisecond, half) = (Duration::from_millis(1), self.ttl / 2);
         let max_hold = self.max_hold.unwrap_or(self.ttl);
         for (setting, value, least, most) in [
-            ("ttl", self.ttl, self.least_ttl, MAX_DURATION),
-            (self.budget_name, self.budget(), millisecond, half),
+            ("ttl", self.ttl, self.defaults.least_ttl, MAX_DURATION),
+            (self.defaults.budget_name, self.budget(), millisecond, half),
             ("drift", self.drift(), Duration::ZERO, half),
             ("retry_delay", self.retry_delay, millisecond, MAX_DURATION),
             ("lock_delay", self.lock_delay, Duration::ZERO, MAX_DURATION),

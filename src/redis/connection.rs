@@ -6,7 +6,7 @@ use fencing_protocol::{Resource, Token, TokenError};
 
 use super::{Closed, FencedError, Unfit};
 use crate::fence::Stale;
-use crate::server_info::ServerInfo;
+use crate::server_info::{ServerInfo, shorten};
 
 pub(super) struct MarksConnection {
     connection: MultiplexedConnection,
@@ -24,7 +24,8 @@ impl MarksConnection {
     /// Connects, and refuses a server that can't keep marks. The caller bounds the time.
     pub(super) async fn open(client: &Client) -> Result<MarksConnection, FencedError> {
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let unreached = |error: RedisError| refused(&error).unwrap_or_else(|| FencedError::Unreachable(words(&error)));
+        let unreached =
+            |error: RedisError| refused(&error).unwrap_or_else(|| FencedError::Unreachable(shorten(&error)));
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let mut connection = connection.map_err(unreached)?;
         let info: Result<String, _> = ::redis::cmd("INFO").query_async(&mut connection).await;
@@ -70,12 +71,12 @@ impl MarksConnection {
 
 /// Returns why a request failed that was sent.
 fn failed(error: &RedisError) -> FencedError {
-    refused(error).unwrap_or_else(|| FencedError::InDoubt(words(error)))
+    refused(error).unwrap_or_else(|| FencedError::InDoubt(shorten(error)))
 }
 
 /// Returns what the server itself has refused. `None` where the connection failed.
 fn refused(error: &RedisError) -> Option<FencedError> {
-    let text = words(error);
+    let text = shorten(error);
     Some(match error.kind() {
         ErrorKind::Server(ServerErrorKind::CrossSlot | ServerErrorKind::Moved | ServerErrorKind::Ask) => {
             FencedError::OtherSlot(text)
@@ -92,11 +93,6 @@ fn refused(error: &RedisError) -> Option<FencedError> {
 /// Returns whether a script failed because the server is a replica. Older servers say it in the middle of the text.
 fn read_only(text: &str) -> bool {
     text.contains("-READONLY ") || text.contains("READONLY You can't write")
-}
-
-/// Returns what an error says, fit for a line.
-fn words(error: &RedisError) -> String {
-    short(&error.to_string())
 }
 
 /// The reply of a script: a word, and its values.
@@ -143,7 +139,7 @@ impl ScriptAnswer {
             }
             "corrupt" => Err(corrupt(resource, &self.text(0))),
             "corrupt-floor" => Err(corrupt_floor(&self.text(0))),
-            "wrong-type" => Err(FencedError::WrongType { found: short(&self.text(0)) }),
+            "wrong-type" => Err(FencedError::WrongType { found: shorten(self.text(0)) }),
             _ => Err(FencedError::InDoubt("an unknown answer".into())),
         }
     }
@@ -164,15 +160,15 @@ fn token(found: &str) -> Result<Option<Token>, TokenError> {
 }
 
 fn corrupt(resource: &Resource, found: &str) -> FencedError {
-    FencedError::Corrupt { resource: resource.clone(), found: short(found) }
+    FencedError::Corrupt { resource: resource.clone(), found: shorten(found) }
 }
 
 fn corrupt_floor(found: &str) -> FencedError {
-    FencedError::CorruptFloor { found: short(found) }
+    FencedError::CorruptFloor { found: shorten(found) }
 }
 
 pub(super) fn unknown(value: &Value) -> FencedError {
-    FencedError::InDoubt(short(&format!("an unknown answer: {value:?}")))
+    FencedError::InDoubt(shorten(format_args!("an unknown answer: {value:?}")))
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -181,10 +177,6 @@ fn text(value: &Value) -> Option<String> {
         Value::SimpleString(text) => Some(text.clone()),
         _ => None,
     }
-}
-
-fn short(text: &str) -> String {
-    text.chars().filter(|found| !found.is_control()).take(200).collect()
 }
 
 #[cfg(test)]

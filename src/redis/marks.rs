@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::connection::{MarksConnection, floor, mark, unknown};
 use super::{FencedError, SettingsError};
 use crate::fence::{Marks, MarksFuture};
+use crate::server_info::is_namespace;
 
 /// The prefix of a mark's field, before the name of the resource.
 const FIELD: &str = "m:";
@@ -64,10 +65,7 @@ impl RedisMarks {
     /// # Errors
     /// [`SettingsError`] if the URL cannot be read, or the namespace cannot be part of a key.
     pub fn new(url: &str, namespace: &str) -> Result<RedisMarks, SettingsError> {
-        let fits = !namespace.is_empty()
-            && namespace.len() <= 64
-            && !namespace.contains(|found: char| found.is_control() || "{}".contains(found));
-        if !fits {
+        if !is_namespace(namespace) {
             return Err(SettingsError::Namespace);
         }
         let info = url.into_connection_info().map_err(|_| SettingsError::Url)?;

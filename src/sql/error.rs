@@ -3,7 +3,7 @@ use std::error::Error;
 use fencing_protocol::{Resource, Token};
 
 use super::refusal::refusal;
-use crate::database::{Meaning, meaning, text};
+use crate::database::{Meaning, explain, meaning};
 use crate::fence::{FenceError, Stale};
 
 /// Why a fenced transaction failed: at its admission, a statement, or its commit. After any of these, roll it back.
@@ -15,7 +15,7 @@ pub enum AdmitError {
     Stale(#[from] Stale),
     /// A conflict with another transaction: a serialization failure, a deadlock, a lock that did not become free in
     /// time. This says nothing about the token. Roll back and run the whole transaction again.
-    #[error("conflict with another transaction: roll back and run it again: {}", text(.0))]
+    #[error("conflict with another transaction: roll back and run it again: {}", explain(.0))]
     Retryable(#[source] sqlx::Error),
     /// The table holds something that is not a valid token, such as a value changed by
     /// hand. No token is admitted to this resource until it is corrected.
@@ -30,14 +30,17 @@ pub enum AdmitError {
     #[error(
         "a table or function of the fence is missing: run fencing::sql::migrate or `fencing \
          db migrate`, which creates it, or says what to do if it was lost: {}",
-        text(.0)
+        explain(.0)
     )]
     NotMigrated(#[source] sqlx::Error),
     /// A protected table was written, and the transaction has not presented a token.
-    #[error("no token was presented for a protected table: call fencing::sql::present first: {}", text(.0))]
+    #[error("no token was presented for a protected table: call fencing::sql::present first: {}", explain(.0))]
     Unpresented(#[source] sqlx::Error),
+    /// The user lacks a right, or was not authenticated, or the file of SQLite takes no writes.
+    #[error("the transaction failed: {}", explain(.0))]
+    Denied(#[source] sqlx::Error),
     /// A statement of the transaction failed, be it yours or the admission, or the database could not be reached.
-    #[error("the transaction failed: {}", text(.0))]
+    #[error("the transaction failed: {}", explain(.0))]
     Database(#[source] sqlx::Error),
 }
 
@@ -52,6 +55,7 @@ impl From<sqlx::Error> for AdmitError {
             Some(Meaning::Conflict | Meaning::RaiseFirst) => AdmitError::Retryable(error),
             Some(Meaning::Unpresented) => AdmitError::Unpresented(error),
             Some(Meaning::NotMigrated) => AdmitError::NotMigrated(error),
+            Some(Meaning::Denied) => AdmitError::Denied(error),
             _ => AdmitError::Database(error),
         }
     }
@@ -65,10 +69,7 @@ impl From<AdmitError> for FenceError {
             error @ AdmitError::Retryable(_) => FenceError::Conflict(Box::new(error)),
             error @ AdmitError::Database(sqlx::Error::PoolTimedOut) => FenceError::NoConnection(Box::new(error)),
             error @ AdmitError::NotMigrated(_) => FenceError::NotSetUp(Box::new(error)),
-            error @ AdmitError::Corrupt { .. } => FenceError::Refused(Box::new(error)),
-            AdmitError::Database(cause) if meaning(&cause) == Some(Meaning::Denied) => {
-                FenceError::Refused(Box::new(AdmitError::Database(cause)))
-            }
+            error @ (AdmitError::Corrupt { .. } | AdmitError::Denied(_)) => FenceError::Refused(Box::new(error)),
             error => FenceError::Unreachable(Box::new(error)),
         }
     }
@@ -106,7 +107,7 @@ impl AdmitError {
             AdmitError::Corrupt { .. } => "corrupt",
             AdmitError::NotMigrated(_) => "not_migrated",
             AdmitError::Unpresented(_) => "unpresented",
-            AdmitError::Database(_) => "unreachable",
+            AdmitError::Denied(_) | AdmitError::Database(_) => "unreachable",
         }
     }
 }

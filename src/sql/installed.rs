@@ -4,49 +4,66 @@ use super::migrate_error::MigrateError;
 use crate::database::{Database, Meaning, TextRow, fill, meaning, quote};
 
 /// The tables that say which tokens are stale. The first migration creates them, and no other table.
-const MEMORY: [&str; 2] = ["fencing_marks", "fencing_floor"];
+const MARK_TABLES: [&str; 2] = ["fencing_marks", "fencing_floor"];
 
 /// A `table`, `view`, `routine` or `trigger`, and its name.
 type Object = (&'static str, &'static str);
 
-/// Returns the error if objects are lost or faulty, in this schema or the session's; if it `compares`, also if their
-/// text is not this version's. Marks and floor were there once if `is_begun`, or an object of a later migration is.
-pub(super) async fn find_lost<DB: Database>(
-    conn: &mut DB::Connection,
-    schema: Option<&str>,
-    mut is_begun: bool,
-    compares: bool,
-) -> sqlx::Result<Option<MigrateError>> {
-    let there = fill(DB::OBJECTS, &[("{schema}", &DB::catalogue(schema))]);
-    let named = |row: TextRow| Some((row.owned(0)?, row));
-    let there: HashMap<_, _> = DB::texts(conn, there).await?.into_iter().filter_map(named).collect();
-    let home = read_home::<DB>(conn, schema).await?;
-    let lines = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines());
-    let mut objects: Vec<Object> = lines.filter_map(object).collect();
-    // The marks last: another process may be migrating.
-    objects.sort_by_key(|(_, name)| MEMORY.contains(name));
-    let (mut marks, mut others) = (Vec::new(), Vec::new());
-    for (kind, name) in objects {
-        let is_stored = matches!(kind, "table" | "view");
-        let found = there.get(&format!("{kind} {name}"));
-        let fault = match found.or_else(|| there.get(&format!("{kind} *"))) {
-            Some(found) => find_fault::<DB>(found, name, compares).map(|fault| format!(" ({fault})")),
-            None if is_stored && !is_missing::<DB>(conn, format!("{home}{name}")).await? => None,
-            None => Some(String::new()),
-        };
-        is_begun |= found.is_some() || kind == "table" && fault.is_none() && !MEMORY.contains(&name);
-        let lost = if MEMORY.contains(&name) { &mut marks } else { &mut others };
-        lost.extend(fault.map(|fault| format!("the {kind} {name}{fault}")));
+/// The objects of the fence that a database lacks, or that are faulty there.
+#[derive(Default)]
+pub(super) struct Inventory {
+    /// Whether one of the objects is there, so that the [`MARK_TABLES`] were there once.
+    pub(super) is_begun: bool,
+    marks: Vec<String>,
+    others: Vec<String>,
+}
+
+impl Inventory {
+    /// Reads this schema, or the session's. If it `compares`, an object is faulty whose text is not this version's.
+    pub(super) async fn read<DB: Database>(
+        conn: &mut DB::Connection,
+        schema: Option<&str>,
+        compares: bool,
+    ) -> sqlx::Result<Inventory> {
+        let there = fill(DB::OBJECTS, &[("{schema}", &DB::catalogue(schema))]);
+        let named = |row: TextRow| Some((row.owned(0)?, row));
+        let there: HashMap<_, _> = DB::texts(conn, there).await?.into_iter().filter_map(named).collect();
+        let home = read_home::<DB>(conn, schema).await?;
+        let lines = DB::MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines());
+        let mut objects: Vec<Object> = lines.filter_map(object).collect();
+        // The marks last: another process may be migrating.
+        objects.sort_by_key(|(_, name)| MARK_TABLES.contains(name));
+        let mut inventory = Inventory::default();
+        for (kind, name) in objects {
+            let (is_stored, is_marks) = (matches!(kind, "table" | "view"), MARK_TABLES.contains(&name));
+            let found = there.get(&format!("{kind} {name}"));
+            let fault = match found.or_else(|| there.get(&format!("{kind} *"))) {
+                Some(found) => find_fault::<DB>(found, name, compares).map(|fault| format!(" ({fault})")),
+                None if is_stored && !is_missing::<DB>(conn, format!("{home}{name}")).await? => None,
+                None => Some(String::new()),
+            };
+            inventory.is_begun |= found.is_some() || kind == "table" && fault.is_none() && !is_marks;
+            let faults = if is_marks { &mut inventory.marks } else { &mut inventory.others };
+            faults.extend(fault.map(|fault| format!("the {kind} {name}{fault}")));
+        }
+        if inventory.marks.is_empty() {
+            // If this user may not read the row, assume that it is there.
+            let floor = DB::first(conn, format!("SELECT 1 FROM {home}fencing_floor")).await;
+            inventory.marks.extend(matches!(floor, Ok(None)).then(|| "the row of the table fencing_floor".into()));
+        }
+        Ok(inventory)
     }
-    if is_begun && marks.is_empty() {
-        // If this user may not read the row, assume that it is there.
-        let floor = DB::first(conn, format!("SELECT 1 FROM {home}fencing_floor")).await;
-        marks.extend(matches!(floor, Ok(None)).then(|| "the row of the table fencing_floor".into()));
+
+    /// Returns the error if marks or floor are lost, where they were there once.
+    pub(super) fn marks_lost(&self) -> Option<MigrateError> {
+        (!self.marks.is_empty()).then(|| MigrateError::MarksLost { what: self.marks.join(", ") })
     }
-    if is_begun && !marks.is_empty() {
-        return Ok(Some(MigrateError::MarksLost { what: marks.join(", ") }));
+
+    /// Returns the error if anything is lost, where marks and floor were there once.
+    pub(super) fn lost(&self) -> Option<MigrateError> {
+        let others = || (!self.others.is_empty()).then(|| MigrateError::Lost { what: self.others.join(", ") });
+        self.marks_lost().or_else(others)
     }
-    Ok((!others.is_empty()).then(|| MigrateError::Lost { what: others.join(", ") }))
 }
 
 /// Returns the fault that the catalogue reports for a routine or trigger, or that its text differs. A text that cannot

@@ -3,7 +3,7 @@ use std::time::Duration;
 use sqlx::migrate::{AppliedMigration, Migrate, Migration, MigrationType, Migrator};
 use sqlx::{Pool, SqlSafeStr};
 
-use super::installed::{find_lost, read_home};
+use super::installed::{Inventory, read_home};
 use super::migrate_error::MigrateError;
 use super::retry::{Retry, retry};
 use crate::database::{Database, Meaning, fill, meaning};
@@ -51,7 +51,8 @@ async fn attempt<DB: Database>(pool: &Pool<DB>, applies: bool) -> Result<(), Mig
     let mut conn = pool.acquire().await?;
     let applied = read_applied::<DB>(&mut conn).await?;
     let is_begun = applied.iter().any(|applied| applied.version == 1);
-    if let Some(error @ MigrateError::MarksLost { .. }) = find_lost::<DB>(&mut conn, None, is_begun, false).await? {
+    let inventory = Inventory::read::<DB>(&mut conn, None, false).await?;
+    if let Some(error) = inventory.marks_lost().filter(|_| is_begun || inventory.is_begun) {
         return Err(error);
     }
     drop(conn);
@@ -65,7 +66,7 @@ async fn attempt<DB: Database>(pool: &Pool<DB>, applies: bool) -> Result<(), Mig
         return Err(MigrateError::Locked("another process migrates".into()));
     }
     let mut conn = pool.acquire().await?;
-    if let Some(error) = find_lost::<DB>(&mut conn, None, true, false).await? {
+    if let Some(error) = Inventory::read::<DB>(&mut conn, None, false).await?.lost() {
         return Err(error);
     }
     let mut faults = unfit::<DB>(&mut conn, None).await?;

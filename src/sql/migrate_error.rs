@@ -1,6 +1,6 @@
 use std::error::Error;
 
-use crate::database::{is_conflict, text};
+use crate::database::{explain, is_conflict};
 
 /// What to do first, and what at the end, if `fencing_leases` is lost.
 const STOP_CLIENTS: &str = "stop all clients, ";
@@ -15,7 +15,9 @@ pub enum MigrateError {
     #[error("another session kept the database locked; try again: {0}")]
     Locked(#[source] Box<dyn Error + Send + Sync>),
     /// The tables of the fence are not there, or not up to date: only [`check`](super::check) says so.
-    #[error("the tables of the fence are missing or out of date: run `fencing db migrate`")]
+    #[error(
+        "the tables of the fence are missing or out of date: run `fencing db migrate`; if they were lost, restore them first"
+    )]
     Missing,
     /// The table of the marks or of the floor is lost. If it were created again, stale tokens would pass.
     #[error(
@@ -57,7 +59,7 @@ pub enum MigrateError {
     #[error("migration failed: {0}")]
     Migration(#[source] sqlx::migrate::MigrateError),
     /// The database failed, or could not be reached.
-    #[error("the migrations could not be checked or applied: {}", text(.0))]
+    #[error("the migrations could not be checked or applied: {}", explain(.0))]
     Database(#[source] sqlx::Error),
 }
 

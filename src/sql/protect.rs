@@ -3,11 +3,13 @@
 use sqlx::{Pool, Transaction};
 
 use super::AdmitError;
-use super::installed::find_lost;
+use super::installed::Inventory;
 use super::migrate::unfit;
 use crate::database::protect::TableName;
 pub use crate::database::protect::{NameError, Protect, Protected};
-use crate::database::{Database, Meaning, TextRow, fill, meaning, open_transaction, procedure_connection, quote, text};
+use crate::database::{
+    Database, Meaning, TextRow, explain, fill, meaning, open_transaction, procedure_connection, quote,
+};
 
 impl Protect {
     /// Returns the statements that protect the table, or protect it again, without those that depend on what
@@ -143,7 +145,8 @@ pub async fn protected<DB: Database>(pool: &Pool<DB>, table: Option<&str>) -> Re
             }
         }
         let home = DB::home(&mut conn, table).await?;
-        faults.extend(find_lost::<DB>(&mut conn, home.as_deref(), true, true).await?.map(|error| error.to_string()));
+        let inventory = Inventory::read::<DB>(&mut conn, home.as_deref(), true).await?;
+        faults.extend(inventory.lost().map(|error| error.to_string()));
         faults.extend(unfit::<DB>(&mut conn, home.as_deref()).await?);
     }
     Ok(found)
@@ -211,7 +214,7 @@ async fn check_column<DB: Database>(
 #[non_exhaustive]
 pub enum ProtectError {
     /// The table does not exist, or you may not read it.
-    #[error("the table {table} does not exist, or you may not read it: {}", text(.source))]
+    #[error("the table {table} does not exist, or you may not read it: {}", explain(.source))]
     Table {
         /// The table.
         table: String,
@@ -219,7 +222,7 @@ pub enum ProtectError {
         source: sqlx::Error,
     },
     /// The table does not have the column, or you may not read it.
-    #[error("the table {table} has no column {column}, or you may not read it: {}", text(.source))]
+    #[error("the table {table} has no column {column}, or you may not read it: {}", explain(.source))]
     Column {
         /// The table.
         table: String,
@@ -245,7 +248,7 @@ pub enum ProtectError {
     /// Others used the table for longer than a second, as long transactions and backups do.
     #[error(
         "other transactions kept the table locked for longer than a second; try again when they have ended: {}",
-        text(.0)
+        explain(.0)
     )]
     Locked(#[source] sqlx::Error),
     /// The triggers were not created, a table or function of the fence is missing, or the database could not be

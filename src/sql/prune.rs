@@ -147,8 +147,8 @@ pub async fn raise_floor<DB: Database>(pool: &Pool<DB>, to: Token) -> Result<(),
         let raise = fill(DB::RAISE_FLOOR, &[("{to}", &to), ("{waits}", &waits)]);
         Ok(DB::execute(&mut *procedure_connection(pool).await?, raise).await?)
     };
-    // Where a wait for the floor makes others wait, it tries without a wait first.
-    if DB::RAISE_FLOOR.contains("{waits}") {
+    if DB::FLOOR_WAIT_BLOCKS_OTHERS {
+        // It tries without a wait first.
         match retry(Retry::new(), || raise(false)).await {
             Err(AdmitError::Retryable(_)) => {}
             result => return result,

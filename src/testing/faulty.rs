@@ -105,13 +105,13 @@ struct FaultyListener {
 }
 
 impl ReleaseListener for FaultyListener {
-    fn wait(&mut self, resource: &Resource, ticket: u64, waited: Duration) {
-        self.last = Some((resource.clone(), ticket));
-        self.listener.wait(resource, ticket, waited);
+    fn wait(&mut self, resource: &Resource, registration: u64, waited: Duration) {
+        self.last = Some((resource.clone(), registration));
+        self.listener.wait(resource, registration, waited);
     }
 
-    fn leave(&mut self, resource: &Resource, ticket: u64) {
-        self.listener.leave(resource, ticket);
+    fn leave(&mut self, resource: &Resource, registration: u64) {
+        self.listener.leave(resource, registration);
     }
 
     fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
@@ -124,12 +124,12 @@ impl ReleaseListener for FaultyListener {
                     }
                     () = self.faults.forging(), if self.last.is_some() => {
                         sleep(Duration::from_millis(1)).await;
-                        let Some((resource, ticket)) = &self.last else { continue };
-                        return Ok(Notice::Released(resource.clone(), *ticket));
+                        let Some((resource, registration)) = &self.last else { continue };
+                        return Ok(Notice::Released { resource: resource.clone(), registration: *registration });
                     }
                     notice = self.listener.next() => notice?,
                 };
-                if !self.faults.now().mute || !matches!(notice, Notice::Released(..)) {
+                if !self.faults.now().mute || !matches!(notice, Notice::Released { .. }) {
                     return Ok(notice);
                 }
             }

@@ -31,7 +31,7 @@ async fn a_database_that_stops_to_answer_holds_nobody_up_for_ever() {
     let asked = lines.map(|line| fencing(&url, line).spawn().unwrap());
     let proxy = format!("proxy --upstream http://127.0.0.1:9 --listen 127.0.0.1:0 --status 127.0.0.1:0 --marks {url}");
     for asked in asked.into_iter().chain([fencing("", &proxy).spawn().unwrap()]) {
-        end(asked).says(69, "the database timed out");
+        end(asked).says(69, "the server timed out");
     }
 }
 

@@ -88,10 +88,11 @@ async fn who_leaves_after_it_was_notified_passes_it_on() {
     let notified = format!("{{fencing}}:notified:{}", resource());
     servers[0].cli(&["SET", &notified, &ClientId(1).to_string()]);
     second.wait(&resource(), 7, POLL);
-    assert_eq!(in_time(second.next()).await, Ok(Notice::Registered { resource: resource(), ticket: 7, free: false }));
+    let registered = Notice::Registered { resource: resource(), registration: 7, free: false };
+    assert_eq!(in_time(second.next()).await, Ok(registered));
     first.leave(&resource(), 7);
     assert_eq!(in_time(first.next()).await, Ok(Notice::Left));
-    assert_eq!(in_time(second.next()).await, Ok(Notice::Released(resource(), 7)));
+    assert_eq!(in_time(second.next()).await, Ok(Notice::Released { resource: resource(), registration: 7 }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

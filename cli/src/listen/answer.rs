@@ -8,8 +8,8 @@ use http::{HeaderValue, Response, StatusCode};
 
 pub(crate) type HttpAnswer = Response<Body>;
 
-/// Makes an answer that no cache keeps.
-pub(crate) fn answer(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> HttpAnswer {
+/// Makes a response that no cache keeps.
+pub(crate) fn response(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> HttpAnswer {
     let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-store")];
     (status, headers, text.into()).into_response()
 }
@@ -47,7 +47,7 @@ impl IntoResponse for Refused {
         let ProblemKind { status, kind, retry_after } = self.kind;
         let problem = Problem::new(kind, status, self.why);
         let text = serde_json::to_string(&problem).unwrap_or_default();
-        let mut answer = answer(status, Problem::CONTENT_TYPE, text);
+        let mut answer = response(status, Problem::CONTENT_TYPE, text);
         if let Some(seconds) = retry_after {
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }

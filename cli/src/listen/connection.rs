@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::header::{HOST, TRANSFER_ENCODING};
-use http::{HeaderValue, Request, Version};
+use http::{HeaderValue, Request, Response, Version};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::Service as _;
 
-use super::{MALFORMED, Port};
+use super::{Answers, Bounds, MALFORMED, Port};
 
 const MAX_STREAMS: u32 = 100;
 /// The longest list of headers, in bytes.
@@ -137,38 +137,13 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
     let client = Arc::new(Client::default());
     client.requests.close();
     let (limit, of_service) = (bounds.client_timeout, Arc::clone(&client));
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (mut answers, client) = (answers.clone(), Arc::clone(&of_service));
-        let (upload, _request) = (client.requests.token(), client.requests.token());
+    let service = service_fn(move |request| {
+        let client = Arc::clone(&of_service);
+        let tokens = (client.requests.token(), client.requests.token());
         client.arrived.notify_one();
-        async move {
-            let answer = match ambiguous(&request) {
-                Some(why) => {
-                    note_malformed(why);
-                    MALFORMED.because(why).into_response()
-                }
-                None => {
-                    let mut request = request.map(|body| {
-                        Body::new(body.map_err(move |error| {
-                            let _ = &upload;
-                            error
-                        }))
-                    });
-                    request.extensions_mut().insert(from);
-                    answers.call(request).await?
-                }
-            };
-            Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, client, unread: None, _request }))
-        }
+        answer(request, from, answers.clone(), client, tokens)
     });
-    let mut builder = Builder::new(TokioExecutor::new());
-    let mut http1 = builder.http1();
-    http1.timer(TokioTimer::new()).header_read_timeout(bounds.header_timeout);
-    http1.max_buf_size(MAX_HEADERS as usize);
-    let mut http2 = builder.http2();
-    http2.timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
-    http2.keep_alive_interval(bounds.client_timeout).max_header_list_size(MAX_HEADERS);
-    http2.keep_alive_timeout(bounds.client_timeout);
+    let builder = bounded_server(&bounds);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(stream)), service));
     let served = async {
         let closing = tokio::select! {
@@ -195,6 +170,42 @@ async fn answer_all(stream: impl AsyncRead + AsyncWrite + Send + 'static, from: 
         true => note_malformed(&error.to_string()),
         false => tracing::debug!(%error, "connection ended"),
     }
+}
+
+/// Answers a request. The tokens count it until its body and its answer are dropped.
+async fn answer(
+    request: Request<Incoming>,
+    from: SocketAddr,
+    mut answers: Answers,
+    client: Arc<Client>,
+    (upload, _request): (TaskTrackerToken, TaskTrackerToken),
+) -> Result<Response<AnswerBody>, Infallible> {
+    let answer = if let Some(why) = ambiguous(&request) {
+        note_malformed(why);
+        MALFORMED.because(why).into_response()
+    } else {
+        let counted = move |error| {
+            let _ = &upload;
+            error
+        };
+        let mut request = request.map(|body| Body::new(body.map_err(counted)));
+        request.extensions_mut().insert(from);
+        answers.call(request).await?
+    };
+    Ok(answer.map(|body| AnswerBody { body, client, unread: None, _request }))
+}
+
+/// Bounds what a client may send, and for how long.
+fn bounded_server(bounds: &Bounds) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    let mut http1 = builder.http1();
+    http1.timer(TokioTimer::new()).header_read_timeout(bounds.header_timeout);
+    http1.max_buf_size(MAX_HEADERS as usize);
+    let mut http2 = builder.http2();
+    http2.timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
+    http2.keep_alive_interval(bounds.client_timeout).max_header_list_size(MAX_HEADERS);
+    http2.keep_alive_timeout(bounds.client_timeout);
+    builder
 }
 
 fn note_malformed(why: &str) {

@@ -24,16 +24,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
-pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, Refused, answer, in_grpc};
+pub(crate) use answer::{HttpAnswer, MALFORMED, ProblemKind, Refused, in_grpc, response};
 pub(crate) use status::{Gauged, gauged, record_metrics, status, yaml};
 pub(crate) use tls::TlsArgs;
 pub(crate) use upload::{Progress, UploadState, bounded};
 
 use crate::duration::{self, show};
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
+use crate::say;
 use crate::signals::Signals;
 use crate::watched_files::WatchedFiles;
-use crate::{exit, say};
 
 /// Pause after an error of the system, such as too many open files, and for a connection to end.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -115,7 +115,7 @@ impl Listener {
         openapi: &'static str,
         ready: impl FnOnce() -> R + Clone + Send + Sync + 'static,
         settled: impl Future<Output = ()>,
-    ) -> Result<u8, Failure> {
+    ) -> Result<Status, Failure> {
         let mut signals = Signals::listen()?;
         if let (Ok(requests), Ok(status)) = (self.requests.local_addr(), self.status.local_addr()) {
             let scheme = if self.tls.is_some() { "https" } else { "http" };
@@ -137,20 +137,21 @@ impl Listener {
             settled.await;
         };
         tokio::select! {
-            ended = timeout(bounds.stop_within, last) => ended.map(|()| 0).map_err(|_| {
+            ended = timeout(bounds.stop_within, last) => ended.map(|()| Status::DONE).map_err(|_| {
                 let bound = show(bounds.stop_within);
-                Failure(exit::HELD, format!("some requests had not ended after {bound}; their work may continue"))
+                let why = format_args!("some requests had not ended after {bound}; their work may continue");
+                Failure::new(Status::HELD, why)
             }),
             again = signals.next() => {
-                let why = "stopped by a second signal; some requests had not ended".to_owned();
-                Err(Failure(exit::by_signal(again.as_raw()), why))
+                let why = "stopped by a second signal; some requests had not ended";
+                Err(Failure::new(Status::by_signal(again.as_raw()), why))
             }
         }
     }
 }
 
 /// Answers operators alone, on one port, until a signal comes.
-pub(crate) async fn run_alone(address: SocketAddr, status: Router) -> Result<u8, Failure> {
+pub(crate) async fn run_alone(address: SocketAddr, status: Router) -> Result<Status, Failure> {
     let listener = bind(address).await?;
     let mut signals = Signals::listen()?;
     let address = listener.local_addr().map_err(Failure::failed)?;
@@ -160,7 +161,7 @@ pub(crate) async fn run_alone(address: SocketAddr, status: Router) -> Result<u8,
     signals.next().await;
     stop.cancel();
     let _ = timeout(ALONE.stop_within, answers).await;
-    Ok(0)
+    Ok(Status::DONE)
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {

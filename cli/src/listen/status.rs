@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{HttpAnswer, answer};
+use super::{HttpAnswer, response};
 use crate::exit::Failure;
 
 /// The bounds of the buckets, in seconds.
@@ -62,21 +62,21 @@ pub(crate) fn status<R: Future<Output = Result<(), String>> + Send + 'static>(
         if asks.is_some() {
             let _ = asked().await;
         }
-        answer(StatusCode::OK, TEXT, recorder.render())
+        response(StatusCode::OK, TEXT, recorder.render())
     };
     let readyz = async move || match readiness().await {
-        Ok(()) => answer(StatusCode::OK, TEXT, "ready\n"),
-        Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
+        Ok(()) => response(StatusCode::OK, TEXT, "ready\n"),
+        Err(why) => response(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
     };
     Router::new()
-        .route("/livez", get(async || answer(StatusCode::OK, TEXT, "live\n")))
+        .route("/livez", get(async || response(StatusCode::OK, TEXT, "live\n")))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .fallback(async || answer(StatusCode::NOT_FOUND, TEXT, "no such page\n"))
+        .fallback(async || response(StatusCode::NOT_FOUND, TEXT, "no such page\n"))
 }
 
 pub(crate) fn yaml(text: &'static str) -> HttpAnswer {
-    answer(StatusCode::OK, "application/yaml", text)
+    response(StatusCode::OK, "application/yaml", text)
 }
 
 /// A value that a gauge counts until it is dropped.

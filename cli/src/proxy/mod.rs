@@ -27,13 +27,13 @@ pub(crate) use self::args::ProxyArgs;
 use self::flight::Flight;
 use self::upstream::Upstream;
 use crate::duration::show;
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 use crate::listen::{
     Answers, HttpAnswer, Listener, MALFORMED, ProblemKind, Refused, bounded, gauged, in_grpc, record_metrics,
 };
-use crate::marks::MarksPlace;
-use crate::place::NAMESPACE;
-use crate::pool::{answer, connect, on};
+use crate::lock_service::NAMESPACE;
+use crate::marks::MarksStore;
+use crate::pool::{connect, on, with_timeout};
 use crate::say;
 use crate::signing::SigningKeys;
 
@@ -61,7 +61,7 @@ struct FencingProxy<X> {
     keys: Option<SigningKeys>,
 }
 
-pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
+pub(crate) async fn main(args: ProxyArgs) -> Result<Status, Failure> {
     let (args, recorder) = (Arc::new(args), record_metrics()?);
     let keys = args.fence.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     let names = names::extractor(args.fence.resource_header.clone(), &args.fence.resource_from)?;
@@ -116,17 +116,17 @@ pub(crate) async fn main(args: ProxyArgs) -> Result<u8, Failure> {
 
 async fn open_marks(args: &FenceArgs) -> Result<Arc<dyn Marks>, Failure> {
     let Some(url) = &args.marks else { return Ok(Arc::new(MemoryMarks::default())) };
-    let url = match MarksPlace::new(url, args.namespace.as_deref().unwrap_or(NAMESPACE))? {
-        MarksPlace::Redis(marks) if marks.look().await?.is_open() => return Ok(Arc::new(*marks)),
-        MarksPlace::Redis(_) => return Err(Failure::refused(NOT_OPEN)),
-        MarksPlace::Database(_) if args.namespace.is_some() => {
+    let url = match MarksStore::new(url, args.namespace.as_deref().unwrap_or(NAMESPACE))? {
+        MarksStore::Redis(marks) if marks.look().await?.is_open() => return Ok(Arc::new(*marks)),
+        MarksStore::Redis(_) => return Err(Failure::refused(NOT_OPEN)),
+        MarksStore::Database(_) if args.namespace.is_some() => {
             return Err(Failure::usage("--namespace is for --marks in a Redis"));
         }
-        MarksPlace::Database(url) => url,
+        MarksStore::Database(url) => url,
     };
     let pool = connect("--marks", &url, true, MAX_CONNECTIONS).await?;
     // At each start: a table may have lost its log since, or the cluster its only writer.
-    on!(&pool, pool => answer(sql::migrate(pool)).await)?;
+    on!(&pool, pool => with_timeout(sql::migrate(pool)).await)?;
     Ok(on!(pool, pool => Arc::new(SqlMarks::new(pool)) as Arc<dyn Marks>))
 }
 

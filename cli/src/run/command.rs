@@ -15,10 +15,18 @@ use tokio::time::sleep;
 
 use super::channel::{self, GuardStart, Order, line, now};
 use super::{RunArgs, family};
+use crate::exit::Status;
 use crate::say;
 use crate::signals::Signals;
 
 const MAX_GRACE: Duration = Duration::from_secs(5);
+
+/// The guard has begun to stop the command, or both have ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum GuardEvent {
+    Stopping,
+    Ended(Status),
+}
 
 /// The command, as it runs under the lease: a child of the guard.
 pub(super) struct GuardedCommand {
@@ -67,14 +75,13 @@ impl GuardedCommand {
         Ok(GuardedCommand { guard, socket, said: Vec::new() })
     }
 
-    /// Waits until the guard has begun to stop the command (`None`), or both have ended (with this status). It fails
-    /// with why the command is not guarded any more. Cancel safe.
-    pub(super) async fn next(&mut self) -> Result<Option<u8>, String> {
+    /// Waits for the next event. Fails with why the command is not guarded any more. Cancel safe.
+    pub(super) async fn next(&mut self) -> Result<GuardEvent, String> {
         let ended = loop {
             tokio::select! {
                 biased;
                 Ok(byte) = self.socket.read_u8() => match byte {
-                    b'\n' => return Ok(None),
+                    b'\n' => return Ok(GuardEvent::Stopping),
                     byte => self.said.push(byte),
                 },
                 ended = self.guard.wait() => break ended,
@@ -87,7 +94,7 @@ impl GuardedCommand {
                 "" => {}
                 why => say::error(why),
             }
-            return Ok(Some(u8::try_from(code).unwrap_or(u8::MAX)));
+            return Ok(GuardEvent::Ended(Status::from_code(code)));
         }
         while family::reap(|_, _| {}) {
             family::signal(Signal::KILL);
@@ -155,7 +162,7 @@ mod tests {
             }
         }
         drop((other, running.guard.stdin.take()));
-        assert_eq!(running.next().await, Ok(Some(7)));
+        assert_eq!(running.next().await, Ok(GuardEvent::Ended(Status(7))));
         assert_eq!(running.said, b" cannot run a");
     }
 }

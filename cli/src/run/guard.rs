@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use super::channel::{self, GuardStart, Order, now};
 use super::family;
-use crate::exit::{self, Failure};
+use crate::exit::{Failure, Status};
 use crate::say;
 use crate::signals::Signals;
 
@@ -30,12 +30,12 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 const ROUND: Duration = Duration::from_millis(10);
 
 /// Runs as the guard, and returns the exit status: the command's own, or that of `fencing run`.
-pub(crate) async fn main() -> Result<u8, Failure> {
+pub(crate) async fn main() -> Result<Status, Failure> {
     match Guard::start().await {
-        Ok(Ok(guard)) => Ok(guard.watch().await),
-        Ok(Err(status)) => Ok(status),
+        Ok(Started::Running(guard)) => Ok(guard.watch().await),
+        Ok(Started::NotStarted(status)) => Ok(status),
         // `fencing run` has died before it said what to start.
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(exit::FAILED),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(Status::FAILED),
         Err(error) => Err(Failure::failed(format_args!("the guard cannot start the command: {error}"))),
     }
 }
@@ -52,10 +52,16 @@ struct Guard {
     complained: bool,
 }
 
+/// Whether the command runs. If not, the exit status says why.
+enum Started {
+    Running(Box<Guard>),
+    NotStarted(Status),
+}
+
 impl Guard {
-    /// Starts the command, or returns why it did not start as an exit status.
-    async fn start() -> io::Result<Result<Guard, u8>> {
-        let signals = Signals::listen().map_err(|Failure(_, why)| io::Error::other(why))?;
+    /// Starts the command that `fencing run` names.
+    async fn start() -> io::Result<Started> {
+        let signals = Signals::listen().map_err(|failure| io::Error::other(failure.message))?;
         let children = signal(SignalKind::child())?;
         family::adopt()?;
         let socket = Socket::from(stdin().as_fd().try_clone_to_owned()?);
@@ -69,7 +75,7 @@ impl Guard {
         let mut command = Command::new(program);
         command.args(arguments);
         if now() >= deadline {
-            return Ok(Err(exit::LOST));
+            return Ok(Started::NotStarted(Status::LOST));
         }
         let child = match command.process_group(group).stdin(input).spawn() {
             Ok(child) => child,
@@ -78,10 +84,10 @@ impl Guard {
                 let why = format!(" cannot run {}: {error}", program.display());
                 notices.write_all(why.as_bytes()).await?;
                 let missing = error.kind() == ErrorKind::NotFound;
-                return Ok(Err(if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE }));
+                return Ok(Started::NotStarted(if missing { Status::NOT_FOUND } else { Status::NOT_EXECUTABLE }));
             }
         };
-        Ok(Ok(Guard {
+        Ok(Started::Running(Box::new(Guard {
             orders,
             notices,
             children,
@@ -90,10 +96,10 @@ impl Guard {
             ended: None,
             plan: Plan { grace, deadline, alone: false, kill: None },
             complained: false,
-        }))
+        })))
     }
 
-    async fn watch(mut self) -> u8 {
+    async fn watch(mut self) -> Status {
         loop {
             if let Some(status) = self.status() {
                 return status;
@@ -110,7 +116,7 @@ impl Guard {
     }
 
     /// Returns the exit status, if the command has ended or everything was stopped.
-    fn status(&mut self) -> Option<u8> {
+    fn status(&mut self) -> Option<Status> {
         let (command, ended) = (self.command, &mut self.ended);
         let left = family::reap(|child, status| {
             if child == command {
@@ -127,7 +133,7 @@ impl Guard {
         if self.plan.alone {
             say::error("`fencing run` was killed: the command is stopped");
         }
-        Some(exit::LOST)
+        Some(Status::LOST)
     }
 
     fn heed(&mut self, order: io::Result<Option<Vec<u8>>>) {
@@ -173,9 +179,9 @@ impl Guard {
     }
 }
 
-fn status(ended: ExitStatus) -> u8 {
-    let by_signal = || ended.signal().map_or(u8::MAX, exit::by_signal);
-    ended.code().map_or_else(by_signal, |code| u8::try_from(code).unwrap_or(u8::MAX))
+fn status(ended: ExitStatus) -> Status {
+    let by_signal = || ended.signal().map_or(Status(u8::MAX), Status::by_signal);
+    ended.code().map_or_else(by_signal, Status::from_code)
 }
 
 /// The schedule by which the guard stops the command.

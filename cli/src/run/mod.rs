@@ -10,10 +10,10 @@ use fencing::lock::{AcquireError, Fault, Loss, NodeCause, Released};
 use fencing::{Lease, Resource};
 use tokio::time::{MissedTickBehavior, interval};
 
-use self::command::GuardedCommand;
+use self::command::{GuardEvent, GuardedCommand};
 use crate::duration::{self, about, show};
-use crate::exit::{self, Failure};
-use crate::place::{ChosenLock, LockArgs};
+use crate::exit::{Failure, Status};
+use crate::lock_service::{ChosenLock, LockArgs};
 use crate::say;
 use crate::signals::Signals;
 
@@ -58,32 +58,32 @@ pub(crate) struct RunArgs {
 /// Updates of the lease's end to the guard per TTL.
 const REPORTS: u32 = 16;
 
-pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
+pub(crate) async fn main(run: RunArgs) -> Result<Status, Failure> {
     let mut signals = Signals::listen()?;
     let (least, ttl) = (show(run.at_least), show(run.ttl));
     let too_long = format_args!("--at-least {least} is longer than --ttl {ttl}: give --ttl {least} or more");
-    Failure::unless(run.at_least <= run.ttl, too_long)?;
+    Failure::usage_unless(run.at_least <= run.ttl, too_long)?;
     let options = run.lock.options()?.ttl(run.ttl).wait(run.wait).lock_at_least_for(run.at_least);
     let options = if let Some(name) = &run.holder { options.holder(name) } else { options };
     let service = tokio::select! {
         biased;
-        signal = signals.next() => return Ok(exit::by_signal(signal.as_raw())),
+        signal = signals.next() => return Ok(Status::by_signal(signal.as_raw())),
         service = ChosenLock::open(options) => service?,
     };
     let outcome = tokio::select! {
         biased;
         // The acquisition is dropped, which releases.
-        signal = signals.next() => Ok(exit::by_signal(signal.as_raw())),
+        signal = signals.next() => Ok(Status::by_signal(signal.as_raw())),
         outcome = service.acquire(&run.resource, run.wait) => match outcome {
             Ok(lease) => Ok(hold(lease, &run, &mut signals).await),
             Err(error) => {
                 let status = match (&error, error.causes()) {
-                    (AcquireError::Held { .. }, _) => exit::HELD,
-                    (AcquireError::Unavailable { .. }, [one]) => Failure::of(&one.cause).0,
-                    (_, [NodeCause { cause: Fault::Denied(_), .. }]) => exit::REFUSED,
-                    _ => exit::UNAVAILABLE,
+                    (AcquireError::Held { .. }, _) => Status::HELD,
+                    (AcquireError::Unavailable { .. }, [one]) => Failure::of(&one.cause).status,
+                    (_, [NodeCause { cause: Fault::Denied(_), .. }]) => Status::REFUSED,
+                    _ => Status::UNAVAILABLE,
                 };
-                Err(Failure(status, error.to_string()))
+                Err(Failure::new(status, error))
             }
         },
     };
@@ -92,12 +92,12 @@ pub(crate) async fn main(run: RunArgs) -> Result<u8, Failure> {
     outcome
 }
 
-async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
+async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> Status {
     let status = match GuardedCommand::start(run, &lease, signals).await {
         Ok(mut running) => watch(&mut running, &lease, run.ttl, signals).await,
         Err(error) => {
             say::error(format_args!("cannot start the guard: {error}; the command was not started"));
-            exit::FAILED
+            Status::FAILED
         }
     };
     release(lease, run.ttl).await;
@@ -105,7 +105,7 @@ async fn hold(lease: Lease, run: &RunArgs, signals: &mut Signals) -> u8 {
 }
 
 /// Waits for the command's end, and returns the exit status: that of a loss, even if the command ended first.
-async fn watch(running: &mut GuardedCommand, lease: &Lease, ttl: Duration, signals: &mut Signals) -> u8 {
+async fn watch(running: &mut GuardedCommand, lease: &Lease, ttl: Duration, signals: &mut Signals) -> Status {
     let mut stopping = false;
     let mut reports = interval(ttl / REPORTS);
     reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -113,7 +113,7 @@ async fn watch(running: &mut GuardedCommand, lease: &Lease, ttl: Duration, signa
         tokio::select! {
             biased;
             event = running.next() => match event {
-                Ok(None) => {
+                Ok(GuardEvent::Stopping) => {
                     stopping = true;
                     let lost = lost_text(lease).await;
                     let left = lease.valid_for();
@@ -123,10 +123,10 @@ async fn watch(running: &mut GuardedCommand, lease: &Lease, ttl: Duration, signa
                     };
                     say::error(format_args!("{lost}; the command {next}"));
                 }
-                Ok(Some(status)) => break status,
+                Ok(GuardEvent::Ended(status)) => break status,
                 Err(why) => {
                     say::error(why);
-                    break exit::FAILED;
+                    break Status::FAILED;
                 }
             },
             signal = signals.next() => running.pass_on(signal),
@@ -134,12 +134,12 @@ async fn watch(running: &mut GuardedCommand, lease: &Lease, ttl: Duration, signa
         }
     };
     if stopping {
-        return exit::LOST;
+        return Status::LOST;
     }
     if lease.valid_for().is_zero() {
         let lost = lost_text(lease).await;
         say::error(format_args!("{lost}; the command had already ended, perhaps after the loss, or was not started"));
-        return exit::LOST;
+        return Status::LOST;
     }
     ended
 }

@@ -78,7 +78,7 @@ struct Usage {
 type InUse = Arc<()>;
 
 /// A lease or a waiter, counted with those of its client and with those of all.
-pub(super) type Place = (InUse, OwnedSemaphorePermit);
+pub(super) type Slot = (InUse, OwnedSemaphorePermit);
 
 impl Clients {
     /// Without a file everybody is one client, which may ask for everything.
@@ -148,28 +148,34 @@ impl Caller {
     }
 
     /// Counts a lease with those of this client, and with those of all, for which there are permits.
-    pub(super) fn take_lease(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let own = self.count(&self.usage.leases, self.rights.leases, "leases")?;
+    pub(super) fn take_lease(&self, of_all: &Arc<Semaphore>) -> Result<Slot, Refused> {
         let full = |_| UNAVAILABLE.because("too many leases are held; no lock was requested");
-        Ok((own, Arc::clone(of_all).try_acquire_owned().map_err(full)?))
+        let permit = || Arc::clone(of_all).try_acquire_owned().map_err(full);
+        self.count(&self.usage.leases, self.rights.leases, "leases", permit)
     }
 
     /// Counts a request that waits in the same way.
-    pub(super) fn take_waiter(&self, of_all: &Arc<Semaphore>) -> Result<Place, Refused> {
-        let own = self.count(&self.usage.waiters, self.rights.waiters, "waiting requests")?;
+    pub(super) fn take_waiter(&self, of_all: &Arc<Semaphore>) -> Result<Slot, Refused> {
         let full = |_| OVERLOADED.because("too many requests wait; nothing was requested");
-        Ok((own, Arc::clone(of_all).try_acquire_owned().map_err(full)?))
+        let permit = || Arc::clone(of_all).try_acquire_owned().map_err(full);
+        self.count(&self.usage.waiters, self.rights.waiters, "waiting requests", permit)
     }
 
-    fn count(&self, in_use: &Mutex<InUse>, most: Option<usize>, what: &str) -> Result<InUse, Refused> {
+    /// Takes the permit under the lock: a request that gets none is never counted with those of its client.
+    fn count(
+        &self,
+        in_use: &Mutex<InUse>,
+        most: Option<usize>,
+        what: &str,
+        permit: impl FnOnce() -> Result<OwnedSemaphorePermit, Refused>,
+    ) -> Result<Slot, Refused> {
         let in_use = in_use.lock();
         // `in_use` itself is one reference.
-        match most.filter(|most| Arc::strong_count(&in_use) > *most) {
-            Some(most) => {
-                Err(OVERLOADED.because(format_args!("{} has {most} {what}, which is its limit", self.name())))
-            }
-            None => Ok(Arc::clone(&in_use)),
+        if let Some(most) = most.filter(|most| Arc::strong_count(&in_use) > *most) {
+            return Err(OVERLOADED.because(format_args!("{} has {most} {what}, which is its limit", self.name())));
         }
+        let permit = permit()?;
+        Ok((Arc::clone(&in_use), permit))
     }
 }
 

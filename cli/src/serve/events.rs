@@ -11,11 +11,11 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use super::answers::{FORBIDDEN, NO_LEASE, SUPERSEDED, UNAUTHORIZED};
-use super::clients::{Caller, Place, Right};
+use super::clients::{Caller, Right, Slot};
 use super::lease_server::{Answered, LeaseServer, SharedServer, named, show};
 use super::table::KnownLease;
 use crate::duration::millis;
-use crate::listen::{MALFORMED, Refused, answer};
+use crate::listen::{MALFORMED, Refused, response};
 
 /// How often it is looked whether the lease was renewed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const JITTER: Duration = Duration::from_millis(100);
 
 const COMMENT: &str = ":\n\n";
 
-/// The events of one lease, until its end. It takes the place of a waiter.
+/// The events of one lease, until its end. It takes the slot of a waiter.
 struct LeaseEvents {
     leases: Arc<LeaseServer>,
     /// Those of the request: each renewal checks what its client may do by then.
@@ -36,7 +36,7 @@ struct LeaseEvents {
     /// The end of the lease in the last event.
     last_end: Option<Instant>,
     is_over: bool,
-    _place: Place,
+    _slot: Slot,
 }
 
 /// Shows a lease; where the path ends in `events`, follows it.
@@ -53,10 +53,10 @@ pub(super) async fn show_or_follow(
         Some(_) => return Err(MALFORMED.because("the only query is renew=true").into()),
     };
     caller.take_request()?;
-    let (place, headers) = (caller.take_waiter(&leases.waiters)?, request.headers().clone());
-    let events = LeaseEvents { leases, headers, known, renewal, last_end: None, is_over: false, _place: place };
+    let (slot, headers) = (caller.take_waiter(&leases.waiter_slots)?, request.headers().clone());
+    let events = LeaseEvents { leases, headers, known, renewal, last_end: None, is_over: false, _slot: slot };
     let events = stream::unfold(events, async |mut events| Some((Ok::<_, Infallible>(events.next().await?), events)));
-    Ok(answer(StatusCode::OK, "text/event-stream", Body::from_stream(events)))
+    Ok(response(StatusCode::OK, "text/event-stream", Body::from_stream(events)))
 }
 
 impl LeaseEvents {

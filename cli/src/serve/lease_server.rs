@@ -33,8 +33,8 @@ pub(super) struct LeaseServer {
     pub(super) clients: Clients,
     pub(super) table: Arc<Table>,
     /// The leases and the waiters that there may be.
-    pub(super) places: Arc<Semaphore>,
-    pub(super) waiters: Arc<Semaphore>,
+    pub(super) lease_slots: Arc<Semaphore>,
+    pub(super) waiter_slots: Arc<Semaphore>,
     pub(super) stop: CancellationToken,
     /// In etcd and in ZooKeeper each TTL has a session of its own.
     pub(super) has_sessions: bool,
@@ -59,7 +59,7 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
     caller.require_resource(&resource)?;
     caller.take_request()?;
     // Before the body: a slow one takes a connection as a waiter does.
-    let _waiting = caller.take_waiter(&leases.waiters)?;
+    let _waiting = caller.take_waiter(&leases.waiter_slots)?;
     let stopping = || UNAVAILABLE.because("the service is stopping; nothing was acquired");
     let wanted = leases.stop.run_until_cancelled(acquire_request(request)).await.ok_or_else(stopping)??;
     let ttl = wanted.ttl_ms.map_or(leases.args.ttl, Duration::from_millis);
@@ -74,7 +74,7 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
     let ttl = if is_other { rounded(ttl).min(leases.args.longest_ttl) } else { ttl };
     let lock = leases.lock.with_ttl(ttl).and_then(|lock| lock.with_wait(wait));
     let lock = lock.map_err(|error| MALFORMED.because(error))?;
-    let place = caller.take_lease(&leases.places)?;
+    let slot = caller.take_lease(&leases.lease_slots)?;
     // If the client goes away, this is dropped, which releases.
     let acquired =
         async { if wait.is_zero() { lock.try_acquire(&resource).await } else { lock.acquire(&resource).await } };
@@ -85,7 +85,7 @@ pub(super) async fn acquire(State(leases): SharedServer, caller: Extension<Calle
     let answer = known.answer(StatusCode::CREATED, lease.valid_for(), leases.keys.as_ref());
     leases.note(&known, "lease acquired");
     let table = Arc::clone(&leases.table);
-    Ok(answer.map(|text| table.keep_once_read((known, lease, place), text)))
+    Ok(answer.map(|text| table.keep_once_read((known, lease, slot), text)))
 }
 
 pub(super) async fn show(leases: &LeaseServer, caller: &Caller, id: &str) -> Answered {
@@ -181,8 +181,8 @@ impl LeaseServer {
         }
         let lease = self.resume(known).await?;
         let left = lease.valid_for();
-        match caller.take_lease(&self.places) {
-            Ok(place) => self.table.keep(known.clone(), lease, place),
+        match caller.take_lease(&self.lease_slots) {
+            Ok(slot) => self.table.keep(known.clone(), lease, slot),
             // It is renewed all the same, each time anew.
             Err(_) => lease.leave(),
         }

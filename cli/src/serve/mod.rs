@@ -22,9 +22,9 @@ use self::events::show_or_follow;
 use self::lease_server::{LeaseServer, SharedServer, acquire, release, renew};
 use self::table::Table;
 use crate::duration;
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 use crate::listen::{Answers, HttpAnswer, Listen, Listener, bounded, count, record_metrics, yaml};
-use crate::place::{ChosenLock, LockArgs};
+use crate::lock_service::{ChosenLock, LockArgs};
 use crate::say;
 use crate::signing::SigningKeys;
 
@@ -79,10 +79,10 @@ pub(crate) struct ServeArgs {
     listen: Listen,
 }
 
-pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
+pub(crate) async fn main(args: ServeArgs) -> Result<Status, Failure> {
     let (ttl, longest) = (duration::show(args.ttl), duration::show(args.longest_ttl));
     let too_long = format_args!("--ttl {ttl} is longer than --longest-ttl {longest}: give --ttl {longest} or less");
-    Failure::unless(args.ttl <= args.longest_ttl, too_long)?;
+    Failure::usage_unless(args.ttl <= args.longest_ttl, too_long)?;
     let recorder = record_metrics()?;
     let keys = args.signing_keys.as_deref().map(SigningKeys::open).transpose()?;
     let clients = Clients::open(args.clients.as_deref())?;
@@ -115,9 +115,9 @@ pub(crate) async fn main(args: ServeArgs) -> Result<u8, Failure> {
         lock: Arc::clone(&chosen.lock),
         clients,
         table,
-        places: Arc::new(Semaphore::new(args.leases)),
+        lease_slots: Arc::new(Semaphore::new(args.leases)),
         // Waiters never take the last connections: a renewal finds one.
-        waiters: Arc::new(Semaphore::new(args.waiters.min(args.listen.bounds.connections.div_ceil(2)))),
+        waiter_slots: Arc::new(Semaphore::new(args.waiters.min(args.listen.bounds.connections.div_ceil(2)))),
         stop: listener.stop.clone(),
         has_sessions,
         keys,

@@ -15,9 +15,9 @@ use serde_json::json;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::JSON;
-use super::clients::Place;
+use super::clients::Slot;
 use crate::duration::millis;
-use crate::listen::{Gauged, HttpAnswer, answer, gauged};
+use crate::listen::{Gauged, HttpAnswer, gauged, response};
 use crate::signing::{SIGNATURE, SigningKeys, random};
 
 /// The leases that this process has granted or renewed, by ids that cannot be guessed. Only their clients renew them,
@@ -29,7 +29,7 @@ pub(super) struct Table(Mutex<HashMap<String, Arc<Entry>>>);
 pub(super) struct Entry {
     pub(super) known: KnownLease,
     pub(super) lease: AsyncMutex<Option<Lease>>,
-    _place: Gauged<Place>,
+    _slot: Gauged<Slot>,
 }
 
 impl Drop for Entry {
@@ -96,18 +96,18 @@ impl KnownLease {
         for (name, value) in [(SIGNATURE, signature), (LOCATION, location)] {
             headers.extend(value.and_then(|value| Some((name, HeaderValue::try_from(value).ok()?))));
         }
-        (headers, answer(status, JSON, text)).into_response()
+        (headers, response(status, JSON, text)).into_response()
     }
 }
 
 impl Table {
     /// Keeps a lease until it is released or over, or another process goes on with it.
-    pub(super) fn keep(self: &Arc<Table>, known: KnownLease, lease: Lease, place: Place) {
+    pub(super) fn keep(self: &Arc<Table>, known: KnownLease, lease: Lease, slot: Slot) {
         let (id, lost) = (known.id.clone(), lease.lost());
         let entry = Arc::new(Entry {
             lease: AsyncMutex::new(Some(lease)),
             known: known.clone(),
-            _place: gauged("fencing_serve_leases", place),
+            _slot: gauged("fencing_serve_leases", slot),
         });
         let (table, kept) = (Arc::downgrade(self), Arc::downgrade(&entry));
         let before = self.0.lock().insert(id, entry);
@@ -131,11 +131,11 @@ impl Table {
 
     /// Keeps a lease once its answer is read. Until then the answer has it: if its client goes away before that, it is
     /// dropped with the answer, which releases it.
-    pub(super) fn keep_once_read(self: Arc<Table>, unread: (KnownLease, Lease, Place), answer: Body) -> Body {
+    pub(super) fn keep_once_read(self: Arc<Table>, unread: (KnownLease, Lease, Slot), answer: Body) -> Body {
         let mut unread = Some(unread);
         Body::new(answer.map_frame(move |frame| {
-            if let Some((known, lease, place)) = unread.take() {
-                self.keep(known, lease, place);
+            if let Some((known, lease, slot)) = unread.take() {
+                self.keep(known, lease, slot);
             }
             frame
         }))
@@ -170,14 +170,14 @@ mod tests {
     async fn a_lease_of_which_its_client_does_not_hear_is_released() {
         let lock = ConnectOptions::new("memory:").renew(false).connect().await.unwrap();
         let (table, resource) = (Arc::<Table>::default(), Resource::new("a").unwrap());
-        let places = Arc::new(Semaphore::new(2));
+        let lease_slots = Arc::new(Semaphore::new(2));
         let caller = Clients::open(None).unwrap().find(&HeaderMap::new()).ok().unwrap();
         let ttl = Duration::from_secs(10);
         let answered = async || {
             let lease = lock.acquire(&resource).await.unwrap();
             let known = KnownLease::new(&lease, ttl, "a", None).unwrap();
-            let (id, place) = (known.id.clone(), caller.take_lease(&places).ok().unwrap());
-            (id, Arc::clone(&table).keep_once_read((known, lease, place), Body::from("a")))
+            let (id, slot) = (known.id.clone(), caller.take_lease(&lease_slots).ok().unwrap());
+            (id, Arc::clone(&table).keep_once_read((known, lease, slot), Body::from("a")))
         };
         let (id, unread) = answered().await;
         drop(unread);

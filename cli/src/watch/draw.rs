@@ -133,8 +133,12 @@ fn leases(view: &View, now: Moment) -> Vec<Line<'static>> {
     };
     let partial = turnout.filter(|it| it.answered < it.size);
     let answered = partial.map_or_else(String::new, |it| format!(" ({} of {} answered)", it.answered, it.size));
-    let title = match partial {
-        Some(it) if it.answered < it.needed => format!("LEASES  NO MAJORITY{answered}"),
+    let title = match (partial, turnout) {
+        (Some(it), _) if it.answered < it.needed => format!("LEASES  NO MAJORITY{answered}"),
+        // A lock that the others have forgotten may be held.
+        (_, Some(it)) if it.remember < it.needed => {
+            format!("LEASES  {} listed{answered}; {} of {} nodes remember", all.len(), it.remember, it.size)
+        }
         _ => format!("LEASES  {held} held{few}{answered}"),
     };
     // The nodes above say why they did not answer at all.

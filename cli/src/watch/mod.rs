@@ -29,10 +29,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use wildmatch::WildMatch;
 
-use crate::exit::{self, Failure};
+use crate::exit::{Failure, Status};
 use crate::findings::{self, NodeBudget};
+use crate::lock_service::{LockService, LockUrl};
 use crate::marks::MarksUrl;
-use crate::place::{Chosen, LockPlace};
 use crate::signals::Signals;
 use crate::{duration, say};
 use sources::refresh;
@@ -46,7 +46,7 @@ use view::{Moment, Part, View};
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
-    place: LockPlace,
+    lock: LockUrl,
     /// Shows only leases of resources that match: * is any text, ? any character.
     #[arg(long, value_name = "GLOB", default_value = "*")]
     resource: String,
@@ -75,16 +75,16 @@ const GONE: &str = "the terminal is closed";
 /// The columns of a picture that no terminal shows.
 const WIDTH: u16 = 120;
 
-pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
+pub(crate) async fn main(args: WatchArgs) -> Result<Status, Failure> {
     let (wanted, budget) = (WildMatch::new(&args.resource), args.budget.within(Duration::MAX));
-    let (place, marks_at) = args.marks.beside(&args.place)?;
+    let (service, marks_at) = args.marks.beside(&args.lock)?;
     let mut view = View::new(args.every, budget);
-    view.place = match &place {
-        Chosen::Redis(redis) => {
+    view.place = match &service {
+        LockService::Redis(redis) => {
             view.nodes = Part::Asking;
             format!("namespace {}", redis.namespace)
         }
-        Chosen::Database(url) | Chosen::Engine { url, .. } => say::without_passwords(url),
+        LockService::Database(url) | LockService::Engine { url, .. } => say::without_passwords(url),
     };
     if args.resource != "*" {
         view.place = format!("{}  {}", view.place, args.resource);
@@ -94,20 +94,20 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
     }
     let view = &Sender::new(view);
     let nodes = async {
-        let Chosen::Redis(redis) = &place else { return pending().await };
+        let LockService::Redis(redis) = &service else { return pending().await };
         let ask = async || Ok(findings::ask(redis, budget).await?);
         refresh(view, Duration::MAX, ask, View::set_nodes).await
     };
     let leases = async {
         let mut kept = None;
-        let ask = async || sources::leases(&place, &wanted, budget, &mut kept).await;
-        let bound = if let Chosen::Redis(_) = &place { Duration::MAX } else { DATABASE };
+        let ask = async || sources::leases(&service, &wanted, budget, &mut kept).await;
+        let bound = if let LockService::Redis(_) = &service { Duration::MAX } else { DATABASE };
         refresh(view, bound, ask, |view, now, answer| view.leases.set(now, answer)).await
     };
     let marks = async {
-        let Some(place) = &marks_at else { return pending().await };
+        let Some(store) = &marks_at else { return pending().await };
         let mut kept = None;
-        let ask = async || sources::marks(place, budget, view, &mut kept).await;
+        let ask = async || sources::marks(store, budget, view, &mut kept).await;
         refresh(view, DATABASE, ask, |view, now, answer| view.marks.set(now, answer)).await
     };
     let shown = async {
@@ -129,14 +129,14 @@ pub(crate) async fn main(args: WatchArgs) -> Result<u8, Failure> {
 }
 
 /// Prints the picture as text each time, until the reader has gone away.
-async fn as_text(view: &Sender<View>) -> u8 {
+async fn as_text(view: &Sender<View>) -> Status {
     let every = view.borrow().every;
     loop {
         sleep(every).await;
         let mut lines = Vec::new();
         view.send_modify(|view| lines = picture(view, Moment::now()));
         if !say::try_out(format_args!("{}\n\n", lines.join("\n"))) {
-            return 0;
+            return Status::DONE;
         }
     }
 }
@@ -157,7 +157,7 @@ fn picture(view: &mut View, now: Moment) -> Vec<String> {
 }
 
 /// Draws and follows the keys, until one of them or a signal ends it.
-async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
+async fn on_terminal(view: &Sender<View>) -> io::Result<Status> {
     let mut stop = stop()?;
     let mut screen = screen()?;
     let (mut keys, mut changes) = (EventStream::new(), view.subscribe());
@@ -172,13 +172,13 @@ async fn on_terminal(view: &Sender<View>) -> io::Result<u8> {
         })?;
         tokio::select! {
             biased;
-            Ok(signal) = &mut stop => return Ok(exit::by_signal(signal.as_raw())),
+            Ok(signal) = &mut stop => return Ok(Status::by_signal(signal.as_raw())),
             event = keys.next() => match event.transpose()? {
                 Some(Event::Key(key)) if key.kind == KeyEventKind::Press => {
                     let mut quits = Ok(false);
                     view.send_modify(|view| quits = press(key, view, &mut screen));
                     if quits? {
-                        return Ok(0);
+                        return Ok(Status::DONE);
                     }
                 }
                 Some(_) => {}
@@ -242,14 +242,14 @@ fn is_there() -> io::Result<()> {
 
 /// Waits for the signal that ends the view. If the terminal is blocked, the view cannot follow: then it is ended.
 fn stop() -> io::Result<oneshot::Receiver<Signal>> {
-    let mut signals = Signals::listen().map_err(|Failure(_, why)| io::Error::other(why))?;
+    let mut signals = Signals::listen().map_err(|failure| io::Error::other(failure.message))?;
     let (sent, received) = oneshot::channel();
     tokio::spawn(async move {
         let signal = signals.next().await;
         let _ = sent.send(signal);
         sleep(GRACE).await;
         let _ = timeout(TICK, spawn_blocking(give_back)).await;
-        std::process::exit(exit::by_signal(signal.as_raw()).into());
+        std::process::exit(Status::by_signal(signal.as_raw()).0.into());
     });
     Ok(received)
 }

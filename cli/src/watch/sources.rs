@@ -14,10 +14,10 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use wildmatch::WildMatch;
 
 use super::view::{MarkList, Moment, View};
-use crate::exit::{self, Failure};
+use crate::exit::{Failure, Status};
 use crate::leases::LeaseList;
-use crate::marks::MarksPlace;
-use crate::place::Chosen;
+use crate::lock_service::LockService;
+use crate::marks::MarksStore;
 use crate::pool::{Pool, connect, on};
 use crate::say;
 
@@ -40,8 +40,8 @@ pub(super) async fn refresh<T>(
         let _ = seen.wait_for(|view| view.paused.is_none()).await;
         let late = |_| Err(Failure::unavailable(format_args!("no answer within {bound:?}")));
         let answer = match timeout(bound, ask()).await.unwrap_or_else(late) {
-            Err(wrong @ Failure(exit::USAGE, _)) => return Err(wrong),
-            Err(Failure(_, text)) => Err(say::without_passwords(&text)),
+            Err(wrong @ Failure { status: Status::USAGE, .. }) => return Err(wrong),
+            Err(failure) => Err(say::without_passwords(&failure.message)),
             Ok(answer) => Ok(answer),
         };
         view.send_modify(|view| set(view, Moment::now(), answer));
@@ -51,39 +51,39 @@ pub(super) async fn refresh<T>(
 /// Lists the leases. A service is asked over the connection that the last answer has `kept`. Without an answer there is
 /// none: only a new connection says why it cannot be made.
 pub(super) async fn leases(
-    place: &Chosen,
+    service: &LockService,
     glob: &WildMatch,
     budget: Duration,
     kept: &mut Option<Arc<dyn Operator>>,
 ) -> Result<LeaseList, Failure> {
-    if let Chosen::Redis(redis) = place {
+    if let LockService::Redis(redis) = service {
         return LeaseList::on_nodes(redis, glob, budget, LIST * budget).await;
     }
-    let operator = if let Some(operator) = kept.take() { operator } else { place.operator().await? };
+    let operator = if let Some(operator) = kept.take() { operator } else { service.operator().await? };
     let list = LeaseList::of_service(&*operator, glob).await?;
     // The file of SQLite may be another one by then.
-    let is_file = matches!(place, Chosen::Database(url) if url.starts_with("sqlite:"));
+    let is_file = matches!(service, LockService::Database(url) if url.starts_with("sqlite:"));
     *kept = Some(operator).filter(|_| !is_file);
     Ok(list)
 }
 
 /// Looks at the marks, and reads those of the leases on the screen. `kept` is as for the leases.
 pub(super) async fn marks(
-    place: &MarksPlace,
+    store: &MarksStore,
     budget: Duration,
     view: &Sender<View>,
     kept: &mut Option<Pool>,
 ) -> Result<MarkList, Failure> {
     let (last, mut next) = (kept.take(), None);
     let (wanted, mut list) = (view.borrow().on_screen(), MarkList::default());
-    let marks: Box<dyn Marks> = match place {
-        MarksPlace::Redis(marks) => {
+    let marks: Box<dyn Marks> = match store {
+        MarksStore::Redis(marks) => {
             let marks = RedisMarks::clone(marks).budget(budget);
             let found = marks.look().await?;
             (list.count, list.floor, list.closed) = (found.marks, found.floor, !found.is_open());
             Box::new(marks)
         }
-        MarksPlace::Database(url) => {
+        MarksStore::Database(url) => {
             let pool = if let Some(pool) = last { pool } else { connect("the marks", url, false, 1).await? };
             let rows = on!(&pool, pool => sql::marks(pool, &[], MAX_MARKS).await)?;
             list.count = rows.len() as u64;

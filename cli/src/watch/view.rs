@@ -5,7 +5,7 @@ use fencing::lock::Fault;
 use fencing::time::{Clock, SystemClock, Time};
 use fencing::{Resource, Token};
 
-use crate::findings::{Finding, Findings, is_silent};
+use crate::findings::{Finding, Findings};
 use crate::leases::LeaseList;
 
 /// A time of observation: by the clock that runs while the machine is suspended, and by the wall clock.
@@ -113,7 +113,7 @@ fn state(node: &Finding) -> &'static str {
     match &node.problem {
         None => "grants",
         Some(Fault::Quarantined(_)) => "QUARANTINED",
-        Some(fault) if is_silent(fault) => "NO ANSWER",
+        Some(fault) if fault.is_silent() => "NO ANSWER",
         // It answers, and grants nothing.
         Some(_) => "CLOSED",
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{CROWDED, Clocks, LockPart, Store};
+use super::{CROWDED, Clocks, Expiry, LockPart, Store};
 use crate::holders::Holders;
 use crate::message::{Reply, Request};
 use crate::{Membership, Mode, Nonce, Owner, Resource, Stamp, Time, Token};
@@ -27,7 +27,7 @@ impl Store {
         self.memory.granted = true;
         let latest = self.locks.get(resource).filter(|_| mode == Mode::Shared);
         let longest = latest.map_or(until, |holders| holders.until().max(until));
-        self.out.insert(resource.clone(), (longest, longest.since(now)));
+        self.outstanding.insert(resource.clone(), Expiry { until: longest, at_most: longest.since(now) });
         match self.locks.get_mut(resource) {
             Some(holders) => holders.add(mode, owner, until),
             None => drop(self.locks.insert(resource.clone(), Holders::new(mode, owner, until))),
@@ -42,11 +42,11 @@ impl Store {
         match self.locks.get(resource).filter(|holders| holders.mode().is_some()) {
             // The part that has left may have been the longest.
             Some(rest) => {
-                if let Some((until, _)) = self.out.get_mut(resource) {
-                    *until = rest.until().min(*until);
+                if let Some(expiry) = self.outstanding.get_mut(resource) {
+                    expiry.until = rest.until().min(expiry.until);
                 }
             }
-            None => drop(self.out.remove(resource)),
+            None => drop(self.outstanding.remove(resource)),
         }
         Reply::Released
     }
@@ -66,14 +66,14 @@ impl Store {
         let Some(holders) = self.locks.get_mut(resource).filter(|it| it.has(owner)) else { return Reply::NotOwner };
         holders.shorten(owner, end);
         let until = holders.until();
-        self.out.insert(resource.clone(), (until, until.since(now)));
+        self.outstanding.insert(resource.clone(), Expiry { until, at_most: until.since(now) });
         Reply::Released
     }
 
     pub(super) fn acquire(&mut self, part: LockPart<'_>, now: Time) -> Reply {
         let LockPart { resource, owner, mode, .. } = part;
         let Some(nonce) = self.nonce() else { return Reply::NotAdmitted };
-        if let Some((until, _)) = self.quarantine {
+        if let Some(Expiry { until, .. }) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
         let crowded = self.memory.counts.len() >= CROWDED;
@@ -86,7 +86,7 @@ impl Store {
             return held;
         }
         let holders = self.locks.get(resource).filter(|_| mode == Mode::Shared);
-        if let Some(until) = holders.and_then(|holders| holders.draining) {
+        if let Some(until) = holders.and_then(|holders| holders.drain_until) {
             return Reply::Held { remaining: until.since(now), shared: false, holder: None };
         }
         // Readers share one count.
@@ -100,8 +100,8 @@ impl Store {
         if self.locks.len().is_power_of_two() {
             self.locks.retain(|_, holders| !holders.expire(now));
         }
-        if self.out.len().is_power_of_two() {
-            self.out.retain(|_, (until, _)| *until > now);
+        if self.outstanding.len().is_power_of_two() {
+            self.outstanding.retain(|_, it| it.until > now);
         }
         self.memory.counts.insert(resource.clone(), count);
         self.lock(part, now);
@@ -123,7 +123,7 @@ impl Store {
 
     pub(super) fn renew(&mut self, part: LockPart<'_>, token: Token, now: Time) -> Reply {
         let LockPart { resource, owner, mode, .. } = part;
-        if let Some((until, _)) = self.quarantine {
+        if let Some(Expiry { until, .. }) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
         if !self.is_owner(resource, owner) {
@@ -146,7 +146,7 @@ impl Store {
 
     /// Renews a lock that ends after `least`.
     pub(super) fn resume(&mut self, part: LockPart<'_>, least: Time, now: Time) -> Reply {
-        if let Some((until, _)) = self.quarantine {
+        if let Some(Expiry { until, .. }) = self.quarantine {
             return Reply::Quarantined { remaining: until.since(now) };
         }
         let holders = self.locks.get(part.resource).filter(|it| it.mode() == Some(Mode::Exclusive));
@@ -183,7 +183,7 @@ impl Store {
                 continue;
             };
             self.expire(part, clocks.now);
-            if let Some((until, _)) = self.quarantine {
+            if let Some(Expiry { until, .. }) = self.quarantine {
                 return Some(Reply::Quarantined { remaining: until.since(clocks.now) });
             }
             let has = self.is_owner(resource, *owner);

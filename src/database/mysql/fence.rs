@@ -54,6 +54,8 @@ impl FenceStatements for MySql {
         SET SESSION innodb_lock_wait_timeout = 1, SESSION lock_wait_timeout = 1;
         CALL fencing_raise_floor({to}, {waits})";
 
+    const FLOOR_WAIT_BLOCKS_OTHERS: bool = true;
+
     const PRUNE: &'static str = "CALL fencing_prune({seconds}, {after}, {limit})";
 
     /// As text: a preparation that is dropped would end the connection for its pool.

@@ -148,18 +148,22 @@ impl ProtectStatements for MySql {
         Self::execute(conn, "UNLOCK TABLES".into()).await.map(|()| None)
     }
 
-    async fn inspect(conn: &mut MySqlConnection, mut table: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
-        let on = table.table.clone();
-        let triggers = Trigger::list::<MySql>(conn, Self::of_table(TRIGGERS, &on)).await?;
+    async fn inspect(
+        conn: &mut MySqlConnection,
+        mut protect: Protect,
+        row: &TextRow,
+    ) -> sqlx::Result<Option<Protected>> {
+        let table = protect.table.clone();
+        let triggers = Trigger::list::<MySql>(conn, Self::of_table(TRIGGERS, &table)).await?;
         if let Some(naming) = triggers.iter().find_map(|own| parse_naming(&own.text)) {
-            table.naming = naming;
+            protect.naming = naming;
         }
-        let mut table = Protected::new(table, row.is_true(2));
-        table.faults = Trigger::faults(&self::triggers(&table.protect), &triggers);
-        table.faults.extend(Self::column(conn, Self::of_table(NOT_TRANSACTIONAL, &on)).await?);
-        table.unseen = Self::column(conn, Self::of_table(CASCADING, &on)).await?;
-        table.unseen.insert(0, DDL.to_owned());
-        table.drops = triggers.iter().map(|own| drop_trigger(&on, &own.name)).collect();
-        Ok(Some(table))
+        let mut protected = Protected::new(protect, row.is_true(2));
+        protected.faults = Trigger::faults(&self::triggers(&protected.protect), &triggers);
+        protected.faults.extend(Self::column(conn, Self::of_table(NOT_TRANSACTIONAL, &table)).await?);
+        protected.unseen = Self::column(conn, Self::of_table(CASCADING, &table)).await?;
+        protected.unseen.insert(0, DDL.to_owned());
+        protected.drops = triggers.iter().map(|own| drop_trigger(&table, &own.name)).collect();
+        Ok(Some(protected))
     }
 }

@@ -206,16 +206,16 @@ impl ProtectStatements for Postgres {
         Ok(fault.map(|fault| format!("{fault}: set a search_path on which the schema of the marks comes first")))
     }
 
-    async fn inspect(conn: &mut PgConnection, mut table: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
-        let tree = read_tree(conn, &table.table).await?;
+    async fn inspect(conn: &mut PgConnection, mut protect: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
+        let tree = read_tree(conn, &protect.table).await?;
         if let Some((shadow, naming)) = tree.first().and_then(|own| own.arguments.as_deref()).and_then(read_arguments) {
-            (table.shadow, table.naming) = (shadow, naming);
+            (protect.shadow, protect.naming) = (shadow, naming);
         }
-        let mut table = Protected::new(table, row.is_true(2));
-        table.faults = list_faults(&tree).collect();
-        table.unseen = vec![SESSIONS.to_owned()];
-        table.unseen.extend(tree.iter().any(|own| own.may_grow).then(|| LATER.to_owned()));
-        table.drops = tree.iter().map(|own| drop_trigger(&own.table, &own.name)).collect();
-        Ok(Some(table))
+        let mut protected = Protected::new(protect, row.is_true(2));
+        protected.faults = list_faults(&tree).collect();
+        protected.unseen = vec![SESSIONS.to_owned()];
+        protected.unseen.extend(tree.iter().any(|own| own.may_grow).then(|| LATER.to_owned()));
+        protected.drops = tree.iter().map(|own| drop_trigger(&own.table, &own.name)).collect();
+        Ok(Some(protected))
     }
 }

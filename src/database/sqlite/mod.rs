@@ -33,9 +33,9 @@ pub fn meaning(error: &dyn DatabaseError) -> Option<Meaning> {
     // It quotes what the fence's triggers say.
     let fence = text.split_once("'fencing: ").map_or("", |(_, fence)| fence);
     Some(match code.unwrap_or(0) {
-        1 if text.starts_with("no such table: ") || fence.starts_with(NO_FLOOR) => Meaning::NotMigrated,
         1 if fence.starts_with("no token presented") => Meaning::Unpresented,
         1 if fence.starts_with("token ") => Meaning::Stale,
+        1 if text.starts_with("no such table: ") || fence.contains(NO_FLOOR) => Meaning::NotMigrated,
         code => meaning_of(code),
     })
 }

@@ -115,18 +115,25 @@ fn is_own(trigger: &str) -> bool {
     EVENTS.iter().any(|event| trigger.starts_with(&format!("fencing_{event}_")))
 }
 
-/// Returns a name for the number of a row that no column has taken, or why the triggers could not guard the table.
-async fn rowid_of(conn: &mut SqliteConnection, table: &TableName) -> sqlx::Result<Result<&'static str, &'static str>> {
+/// A name for the number of a row that no column has taken, or why the triggers could not guard the table.
+enum RowId {
+    Free(&'static str),
+    Unguardable(&'static str),
+}
+
+async fn rowid_of(conn: &mut SqliteConnection, table: &TableName) -> sqlx::Result<RowId> {
     let mut free = ROWIDS.to_vec();
     for column in Sqlite::texts(conn, Sqlite::of_table(COLUMNS, table)).await? {
         let name = column.text(0).unwrap_or_default();
         free.retain(|rowid| !rowid.eq_ignore_ascii_case(name));
         if name.eq_ignore_ascii_case("fencing_token") && column.is_true(1) {
-            return Ok(Err("its column fencing_token takes no NULL, has a default, or is generated: give \
-                that another name, and the fence adds its own"));
+            let why = "its column fencing_token takes no NULL, has a default, or is generated: give \
+                that another name, and the fence adds its own";
+            return Ok(RowId::Unguardable(why));
         }
     }
-    Ok(free.first().copied().ok_or("its columns rowid, _rowid_ and oid hide the number of a row: rename one of them"))
+    let hidden = RowId::Unguardable("its columns rowid, _rowid_ and oid hide the number of a row: rename one of them");
+    Ok(free.first().copied().map_or(hidden, RowId::Free))
 }
 
 fn home(table: &TableName) -> String {
@@ -203,8 +210,8 @@ impl ProtectStatements for Sqlite {
     async fn protect(conn: &mut SqliteConnection, protect: &Protect) -> sqlx::Result<Option<String>> {
         let table = protect.table.path('"');
         let rowid = match rowid_of(conn, &protect.table).await? {
-            Ok(rowid) => rowid,
-            Err(why) => return Ok(Some(why.into())),
+            RowId::Free(name) => name,
+            RowId::Unguardable(why) => return Ok(Some(why.into())),
         };
         if Self::execute(conn, format!("SELECT fenced.{rowid} FROM {table} AS fenced LIMIT 0")).await.is_err() {
             return Ok(Some("it is WITHOUT ROWID, or a view: SQLite's triggers could not clear a token there".into()));
@@ -237,26 +244,31 @@ impl ProtectStatements for Sqlite {
         Ok(None)
     }
 
-    async fn inspect(conn: &mut SqliteConnection, mut own: Protect, row: &TextRow) -> sqlx::Result<Option<Protected>> {
-        let triggers = read_triggers(conn, &own.table).await?;
+    async fn inspect(
+        conn: &mut SqliteConnection,
+        mut protect: Protect,
+        row: &TextRow,
+    ) -> sqlx::Result<Option<Protected>> {
+        let triggers = read_triggers(conn, &protect.table).await?;
         if !row.is_true(3) && !triggers.iter().any(|found| is_own(&found.name)) {
             return Ok(None);
         }
         // The table may have been renamed since.
         let insert = triggers.iter().find(|found| found.name.starts_with("fencing_insert_"));
         if let Some(naming) = insert.and_then(|insert| parse_naming(&insert.text)) {
-            own.naming = naming;
+            protect.naming = naming;
         }
-        let rowid = rowid_of(conn, &own.table).await?.unwrap_or("rowid");
-        let mut table = Protected::new(own, row.is_true(2));
-        table.faults = find_faults(&table.protect, &triggers, rowid);
-        table.faults.extend(find_leftovers(conn, &table.protect.table).await);
-        let replaces = matches!(table.protect.naming, Naming::Columns { .. });
-        table.unseen.extend(replaces.then(|| REPLACE.to_owned()));
+        let rowid = if let RowId::Free(name) = rowid_of(conn, &protect.table).await? { name } else { "rowid" };
+        let mut protected = Protected::new(protect, row.is_true(2));
+        let protect = &protected.protect;
+        protected.faults = find_faults(protect, &triggers, rowid);
+        protected.faults.extend(find_leftovers(conn, &protect.table).await);
+        let replaces = matches!(protect.naming, Naming::Columns { .. });
+        protected.unseen.extend(replaces.then(|| REPLACE.to_owned()));
         let own = triggers.iter().filter(|found| is_own(&found.name));
-        let home = home(&table.protect.table);
+        let home = home(&protect.table);
         let drop = |own: &Trigger| format!("DROP TRIGGER IF EXISTS {home}.{}", quote(&own.name, '"'));
-        table.drops = own.map(drop).collect();
-        Ok(Some(table))
+        protected.drops = own.map(drop).collect();
+        Ok(Some(protected))
     }
 }

@@ -235,7 +235,7 @@ fn memory(options: &ConnectOptions) -> Connecting<'_> {
 }
 
 fn redlock(options: &ConnectOptions, mut builder: RedlockBuilder) -> Connecting<'_> {
-    builder.settings = options.settings.with_defaults_of(&builder.settings);
+    builder.settings = Settings { defaults: builder.settings.defaults, ..options.settings.clone() };
     opened(builder.build())
 }
 

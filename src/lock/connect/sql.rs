@@ -57,7 +57,7 @@ pub(super) async fn open_with<DB: Database>(
     let pool = PoolOptions::<DB>::new().max_connections(CONNECTIONS).acquire_timeout(limit);
     let pool = pool.connect_lazy_with(server);
     let mut builder = SqlLock::builder(pool.clone());
-    builder.settings = options.settings.with_defaults_of(&builder.settings);
+    builder.settings = Settings { defaults: builder.settings.defaults, ..options.settings.clone() };
     let lock = Arc::new(builder.build()?);
     let migrated = async {
         // The pool retries until its time limit, and does not report the cause.

@@ -28,13 +28,14 @@ pub struct EngineBuilder<B> {
 impl<B> EngineBuilder<B> {
     /// Where none is set, the budget is at most this `part` of the TTL.
     pub(in crate::lock) fn over(url: String, part: u32, least_ttl: Duration) -> EngineBuilder<B> {
-        let settings = Settings { least_ttl, ..Settings::new("budget", (BUDGET, part)) };
+        let mut settings = Settings::new("budget", (BUDGET, part));
+        settings.defaults.least_ttl = least_ttl;
         EngineBuilder { url, settings, backend: PhantomData }
     }
 
     /// Takes these settings in place of its own. The defaults of the engine stay.
     pub(in crate::lock) fn with(mut self, settings: &Settings) -> EngineBuilder<B> {
-        self.settings = settings.with_defaults_of(&self.settings);
+        self.settings = Settings { defaults: self.settings.defaults, ..settings.clone() };
         self
     }
 

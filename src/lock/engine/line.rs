@@ -17,20 +17,21 @@ type Noticed = Result<Notice, Fault>;
 /// Where the keeper of a place reports to.
 pub struct PlaceReports {
     resource: Resource,
-    ticket: u64,
+    registration: u64,
     notices: UnboundedSender<Noticed>,
 }
 
 impl PlaceReports {
     /// The place is taken. The lock may be free already.
     pub(crate) fn registered(&self, free: bool) {
-        let _ =
-            self.notices.send(Ok(Notice::Registered { resource: self.resource.clone(), ticket: self.ticket, free }));
+        let notice = Notice::Registered { resource: self.resource.clone(), registration: self.registration, free };
+        let _ = self.notices.send(Ok(notice));
     }
 
     /// The place is the first, and the lock is free.
     pub(crate) fn released(&self) {
-        let _ = self.notices.send(Ok(Notice::Released(self.resource.clone(), self.ticket)));
+        let notice = Notice::Released { resource: self.resource.clone(), registration: self.registration };
+        let _ = self.notices.send(Ok(notice));
     }
 }
 
@@ -53,10 +54,10 @@ impl<L: EngineSession> LineListener<L> {
 }
 
 impl<L: EngineSession> ReleaseListener for LineListener<L> {
-    fn wait(&mut self, resource: &Resource, ticket: u64, _: Duration) {
+    fn wait(&mut self, resource: &Resource, registration: u64, _: Duration) {
         let notices = self.notices.0.clone();
-        let reports = PlaceReports { resource: resource.clone(), ticket, notices: notices.clone() };
-        if self.places.get(resource).is_some_and(|(known, _)| *known == ticket) {
+        let reports = PlaceReports { resource: resource.clone(), registration, notices: notices.clone() };
+        if self.places.get(resource).is_some_and(|(known, _)| *known == registration) {
             return reports.registered(false);
         }
         let keeper = AssertUnwindSafe(Arc::clone(&self.line).keep_place(resource.clone(), reports)).catch_unwind();
@@ -65,11 +66,11 @@ impl<L: EngineSession> ReleaseListener for LineListener<L> {
             let Err(fault) = keeper.await.unwrap_or_else(lost);
             let _ = notices.send(Err(fault));
         };
-        self.places.insert(resource.clone(), (ticket, AbortOnDropHandle::new(tokio::spawn(keeper))));
+        self.places.insert(resource.clone(), (registration, AbortOnDropHandle::new(tokio::spawn(keeper))));
     }
 
-    fn leave(&mut self, resource: &Resource, ticket: u64) {
-        if self.places.get(resource).is_some_and(|(known, _)| *known == ticket) {
+    fn leave(&mut self, resource: &Resource, registration: u64) {
+        if self.places.get(resource).is_some_and(|(known, _)| *known == registration) {
             self.places.remove(resource);
         }
         let _ = self.notices.0.send(Ok(Notice::Left));

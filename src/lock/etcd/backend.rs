@@ -159,7 +159,7 @@ impl HeldLock for HeldInEtcd {
         })
     }
 
-    fn ticket_owner(&self) -> String {
+    fn hand_out(&self) -> String {
         String::from_utf8_lossy(&self.claim.value).into_owned()
     }
 
@@ -174,7 +174,7 @@ impl HeldLock for HeldInEtcd {
     }
 
     /// The caller's clock is asked without a lock.
-    fn watched(&self, state: &Arc<LeaseState>) {
+    fn attach_state(&self, state: &Arc<LeaseState>) {
         if !self.session.note(self.claim.owner, |held| held.lease = Arc::downgrade(state)) {
             state.close(Loss::Expired);
         }

@@ -42,7 +42,7 @@ impl Holding {
         let (first, mut locks) = (locks.first().clone(), locks.into_iter().collect::<Box<[_]>>());
         locks.sort_unstable_by(|one, other| one.resource.cmp(&other.resource));
         let state = Arc::new(LeaseState::new(Arc::clone(&settings.clock), deadline, settings.max_hold));
-        held.watched(&state);
+        held.attach_state(&state);
         Holding {
             locks,
             first,
@@ -56,8 +56,10 @@ impl Holding {
         }
     }
 
-    pub(super) fn ticket(&self) -> LeaseTicket {
-        let owner = self.held.ticket_owner();
+    /// Returns the ticket of the lease. From then on this process renews only what is still held, and sends no release
+    /// of a lost lease: another process may have released or renewed it.
+    pub(super) fn hand_out(&self) -> LeaseTicket {
+        let owner = self.held.hand_out();
         self.has_ticket.store(true, Ordering::Relaxed);
         let (sequencer, Terms { ttl, lock_delay, .. }) = (self.first.clone(), self.terms);
         LeaseTicket { sequencer, ttl, lock_delay, owner }

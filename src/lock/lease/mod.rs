@@ -100,7 +100,12 @@ impl Lease {
     /// That process may release it without this one knowing. So both now renew only what a majority still has.
     #[must_use]
     pub fn ticket(&self) -> Option<LeaseTicket> {
-        Some(self.holding.ticket())
+        Some(self.hand_out())
+    }
+
+    /// The same, for a lease that another process may have already.
+    pub(super) fn hand_out(&self) -> LeaseTicket {
+        self.holding.hand_out()
     }
 
     /// Forgets the lease in this process, without a release: another one goes on with it, or it ends at its TTL.

@@ -13,8 +13,8 @@ pub struct LeaseState {
     pub(super) clock: Arc<dyn Clock>,
     /// The end of `max_hold`.
     end: Option<Time>,
-    /// The deadline, unless it is renewed; or why it is over.
-    now: Mutex<Result<Time, Loss>>,
+    /// The deadline, unless it is renewed; or why the lease is over.
+    deadline: Mutex<Result<Time, Loss>>,
     /// Notifies waiters for the end. A renewal wakes none.
     ended: Notify,
 }
@@ -23,7 +23,7 @@ impl LeaseState {
     pub(super) fn new(clock: Arc<dyn Clock>, deadline: Time, max_hold: Option<Duration>) -> LeaseState {
         let end = max_hold.map(|most| clock.now() + most);
         let deadline = end.map_or(deadline, |end| deadline.min(end));
-        LeaseState { clock, end, now: Mutex::new(Ok(deadline)), ended: Notify::new() }
+        LeaseState { clock, end, deadline: Mutex::new(Ok(deadline)), ended: Notify::new() }
     }
 
     pub(super) fn deadline(&self) -> Result<Time, Loss> {
@@ -70,17 +70,17 @@ impl LeaseState {
     fn change(&self, next: impl FnOnce(Time) -> Option<Result<Time, Loss>>) -> Result<Time, Loss> {
         // Read outside of the step, as the clock may be the caller's code. That is early enough: a
         // lease that was reported as over is noted as over, and nothing revives it.
-        let time = self.clock.now();
-        let mut now = self.now.lock();
-        let changed = match *now {
+        let now = self.clock.now();
+        let mut known = self.deadline.lock();
+        let changed = match *known {
             Err(_) => None,
-            Ok(deadline) if time < deadline => next(deadline),
+            Ok(deadline) if now < deadline => next(deadline),
             Ok(deadline) if self.is_last(deadline) => Some(Err(Loss::MaxHold)),
             Ok(_) => Some(Err(Loss::Expired)),
         };
-        let state = changed.unwrap_or(*now);
-        *now = state;
-        drop(now);
+        let state = changed.unwrap_or(*known);
+        *known = state;
+        drop(known);
         if changed.is_some() && state.is_err() {
             self.ended.notify_waiters();
         }

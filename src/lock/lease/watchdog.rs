@@ -178,11 +178,11 @@ async fn run(watchdog: &Watchdog, clock: &dyn Clock) {
         let now = clock.now();
         let room = if now < busy_until { MAX_RENEWALS.saturating_sub(renewals.len()) } else { MAX_RENEWALS };
         let due = watchdog.watched.lock().due(now, room);
-        // Is not put off by each renewal that begins: then slow ones would hold up all that wait.
+        // Not extended by each renewal that begins: slow ones would starve those that wait.
         if !due.is_empty() && now >= busy_until {
             busy_until = now + NEXT_RENEWALS;
         }
-        renewals.extend(due.into_iter().filter_map(|lease| look(watchdog, lease)));
+        renewals.extend(due.into_iter().filter_map(|(number, holding)| look(watchdog, number, holding)));
         let next = {
             let mut watched = watchdog.watched.lock();
             watched.asleep = match watched.looks.first() {
@@ -233,7 +233,7 @@ fn next_look(holding: &Holding, pause: Duration, renewed: bool) -> Time {
 }
 
 /// Checks whether a lease has ended, and returns a renewal if one is due.
-fn look(watchdog: &Watchdog, (number, holding): (u64, Arc<Holding>)) -> Option<impl Future<Output = ()>> {
+fn look(watchdog: &Watchdog, number: u64, holding: Arc<Holding>) -> Option<impl Future<Output = ()>> {
     let deadline = match holding.state.deadline() {
         Ok(deadline) => deadline,
         Err(loss) => {

@@ -41,10 +41,10 @@ impl LockBackend for Arc<Nodes> {
             let asked = try_once(self, wanted, ask.mode, terms).await;
             let faults = if let Err(Lost::NoQuorum { faults, .. }) = &asked { faults.as_slice() } else { &[] };
             let late = self.was_late(begin, faults);
+            self.adapt_permits(late);
             match asked {
                 Ok(grant) => return Ok(grant),
-                Err(Lost::Held { part, retry_after, shared, holder }) => {
-                    let resource = wanted.get(part).unwrap_or(first).clone();
+                Err(Lost::Held { resource, retry_after, shared, holder }) => {
                     if shared && ask.drains {
                         let lasting = draining(settings, budget * 2, ask.end);
                         let drain = Request::Drain { resource: resource.clone(), lasting };
@@ -85,6 +85,7 @@ impl LockBackend for Arc<Nodes> {
         for (node, answer) in self.submit_all(&Request::Inspect).all().await {
             match answer {
                 Ok(Reply::Report { state, quarantine, counts }) => {
+                    self.is_back(node);
                     faults.extend(quarantine.map(|left| (node, Fault::Quarantined(left))));
                     nodes.push(NodeHealth {
                         node: self.name(node).to_owned(),
@@ -160,7 +161,7 @@ impl HeldOnNodes {
             let mut answers = nodes.answers();
             let closed = self.closed.lock();
             if !*closed {
-                nodes.submit(requests, &mut answers, false);
+                nodes.submit(requests, &mut answers);
             }
         }
         renewed.map_err(|faults| nodes.causes(faults))
@@ -182,14 +183,14 @@ impl HeldLock for HeldOnNodes {
                 if *closed {
                     return Err(Vec::new());
                 }
-                self.nodes.submit(from_fn(|| renew.next_request()), &mut answers, false);
+                self.nodes.submit(from_fn(|| renew.next_request()), &mut answers);
             }
             let renewed = self.nodes.drive(&mut renew, answers).await;
             renewed.unwrap_or(Err(Vec::new())).map_err(|faults| self.nodes.causes(faults))
         })
     }
 
-    fn ticket_owner(&self) -> String {
+    fn hand_out(&self) -> String {
         self.has_ticket.store(true, Ordering::Relaxed);
         self.attempt.owner.to_string()
     }

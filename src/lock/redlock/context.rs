@@ -55,11 +55,12 @@ impl LaneContext {
         }
         for (request, reply) in request.parts().iter().zip(reply.parts()) {
             let (Request::Release { resource, .. } | Request::Retire { resource, .. }) = request else { continue };
-            match reply {
-                Reply::Passed { to } => self.notifications.on_released(resource, node, *to != self.client),
-                Reply::Released => self.notifications.on_released(resource, node, false),
-                _ => {}
-            }
+            let notified_another = match reply {
+                Reply::ReleasedAndNotified { client } => *client != self.client,
+                Reply::Released => false,
+                _ => continue,
+            };
+            self.notifications.on_released(resource, node, notified_another);
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) struct Driver {
     backoff: Backoff,
     /// The jobs that are sent when the driver is polled next.
     pub(super) waiting: SendQueue,
-    /// One for many limits: it is set again only for an earlier one, and may wake the task early.
+    /// One timer for all deadlines: reset only to an earlier one, so it may fire early.
     timer: Pin<Box<Sleep>>,
     /// The callers to wake after this poll.
     woken: Vec<Woken>,

@@ -142,8 +142,8 @@ impl MemoryServer {
         let free = !self.store.is_locked(resource, now);
         match reply {
             Reply::Released if free => {
-                if let Some(to) = self.waiting.notify(resource, now) {
-                    *reply = Reply::Passed { to };
+                if let Some(client) = self.waiting.notify(resource, now) {
+                    *reply = Reply::ReleasedAndNotified { client };
                 }
             }
             // The next one may share it as well.

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::iter::from_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use fencing_protocol::{Address, ClientId, Fault, Fleet, Machine, Nonce, Request, Side, StartOrder, majority};
@@ -30,6 +31,9 @@ const MAX_ATTEMPTS: u32 = 128;
 /// How long a release may take that waits behind many others.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the cause of a failed re-admission is current: each request to the node starts another try.
+const BLOCKED_FOR: Duration = Duration::from_secs(45);
+
 /// How many requests, without releases, may wait for a node while the runtime is stuck.
 const MAX_SUBMITTED: usize = 100_000;
 
@@ -52,8 +56,8 @@ pub struct Nodes {
     permits_each: AtomicU32,
     /// The longest that a lock of this client may stay on a node, in milliseconds.
     longest: AtomicU64,
-    /// The cause of the last failed re-admission of a node.
-    blocked: Mutex<BTreeMap<usize, Fault>>,
+    /// The cause of the last failed re-admission of a node, and its time.
+    blocked: Mutex<BTreeMap<usize, (Instant, Fault)>>,
 }
 
 /// What a client may do if too few nodes remember.
@@ -101,19 +105,22 @@ impl Nodes {
 
     /// Waits until an attempt may ask the nodes, first come, first served. `None` if it may not in time.
     pub(super) async fn permit(&self, limit: Duration) -> Option<SemaphorePermit<'_>> {
-        let room = self.permits_each.load(Ordering::Relaxed);
-        timeout(limit, self.attempts.acquire_many(room)).await.ok()?.ok()
+        let permits = self.permits_each.load(Ordering::Relaxed);
+        timeout(limit, self.attempts.acquire_many(permits)).await.ok()?.ok()
     }
 
     /// Reports whether this client asked a node too late, or read its answer too late: then it may also have caused the
     /// other faults of the attempt. Requests that were refused before a budget has passed do not count: they would be
-    /// refused again. After a late attempt fewer attempts run at once, down to one; after timely attempts, more.
+    /// refused again.
     pub(super) fn was_late(&self, begin: Instant, faults: &[(usize, Fault)]) -> bool {
-        let late = begin.elapsed() >= self.context.budget && faults.iter().any(|(_, it)| it.is_own());
-        let next = |room: u32| if late { room * 2 } else { room.saturating_sub(1) };
-        let next = |room| Some(next(room).clamp(1, MAX_ATTEMPTS));
+        begin.elapsed() >= self.context.budget && faults.iter().any(|(_, it)| it.is_own())
+    }
+
+    /// After a late attempt lets fewer attempts run at once, down to one; after a timely one, more.
+    pub(super) fn adapt_permits(&self, late: bool) {
+        let next = |permits: u32| if late { permits * 2 } else { permits.saturating_sub(1) };
+        let next = |permits| Some(next(permits).clamp(1, MAX_ATTEMPTS));
         let _ = self.permits_each.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        late
     }
 
     pub(super) fn size(&self) -> usize {
@@ -139,11 +146,16 @@ impl Nodes {
         StartOrder { nonce, longest, strict, assume_no_locks }
     }
 
+    /// Notes that a node is admitted: perhaps another client has brought it back.
+    pub(super) fn is_back(&self, node: usize) {
+        self.blocked.lock().retain(|known, (_, why)| *known != node || matches!(why, Fault::EraAhead(_)));
+    }
+
     /// Notes why a node can't be brought back, or that it can.
     pub(super) fn set_blocked(&self, node: usize, why: Option<Fault>) {
         let mut blocked = self.blocked.lock();
         match why {
-            Some(fault) => blocked.insert(node, fault),
+            Some(fault) => blocked.insert(node, (Instant::now(), fault)),
             None => blocked.remove(&node),
         };
     }
@@ -159,13 +171,16 @@ impl Nodes {
 
     /// Queues requests, and wakes the task once for all of them. Each is sent within one budget of its node, and the
     /// answer comes within another; a release may take longer. Dropping the answers undoes nothing. Outside of a
-    /// runtime only a task that already runs takes requests. With `at_once` they may be sent here: that can wake other
-    /// callers, so hold no lock that they may need.
-    pub(super) fn submit(
+    /// runtime only a task that already runs takes requests.
+    pub(super) fn submit(&self, requests: impl IntoIterator<Item = (Address, Request)>, answers: &mut Answers) {
+        self.queue(requests, answers, |_, waker| waker.wake());
+    }
+
+    fn queue(
         &self,
         requests: impl IntoIterator<Item = (Address, Request)>,
         answers: &mut Answers,
-        at_once: bool,
+        wake: impl FnOnce(Option<&Handle>, Waker),
     ) {
         let (now, budget) = (Instant::now(), self.context.budget);
         let jobs = requests.into_iter().map(|(to, request)| {
@@ -180,12 +195,7 @@ impl Nodes {
         let (mut refused, taker) = drivers.submitted.add(jobs, has_room, runtime.is_some());
         match (taker, runtime) {
             (Taker::Awake, _) => {}
-            (Taker::Waits(waker), Some(runtime)) if at_once => {
-                if !drivers.run_here(&runtime, &waker) {
-                    waker.wake();
-                }
-            }
-            (Taker::Waits(waker), _) => waker.wake(),
+            (Taker::Waits(waker), runtime) => wake(runtime.as_ref(), waker),
             // The first request, or the runtime that ran the task is gone.
             (Taker::Gone, Some(runtime)) => drivers.start(&runtime, &self.nodes, &self.context),
             // Dropping a job answers its caller.
@@ -196,10 +206,10 @@ impl Nodes {
         }
     }
 
-    /// Sends each request to its node, here and now.
+    /// Queues each request for its node.
     pub(super) fn submit_each(&self, requests: impl IntoIterator<Item = (Address, Request)>) -> Answers {
         let mut answers = self.answers();
-        self.submit(requests, &mut answers, false);
+        self.submit(requests, &mut answers);
         answers
     }
 
@@ -207,10 +217,15 @@ impl Nodes {
         self.submit_each((0..self.size()).map(|node| (node.into(), request.clone())))
     }
 
-    /// Sends what a machine says first, here and now. [`drive`](Nodes::drive) does the rest.
+    /// Queues what a machine asks first, and sends it here if the nodes are quiet. That can wake other callers: hold no
+    /// lock that they may need. [`drive`](Nodes::drive) does the rest.
     pub(super) fn begin(&self, machine: &mut impl Machine) -> Answers {
         let mut answers = self.answers();
-        self.submit(from_fn(|| machine.next_request()), &mut answers, true);
+        self.queue(from_fn(|| machine.next_request()), &mut answers, |runtime, waker| {
+            if !runtime.is_some_and(|runtime| self.drivers.run_here(runtime, &waker)) {
+                waker.wake();
+            }
+        });
         answers
     }
 
@@ -238,7 +253,7 @@ impl Nodes {
             }
             while let Some((to, request)) = machine.next_request() {
                 let list = if to.side == Side::Old { old } else { self };
-                list.submit([(to, request)], &mut answers, false);
+                list.submit([(to, request)], &mut answers);
             }
         }
     }
@@ -246,11 +261,12 @@ impl Nodes {
     pub(super) fn causes(&self, faults: Vec<(usize, Fault)>) -> Vec<NodeCause> {
         let blocked = self.blocked.lock();
         let cause = |(node, fault)| {
-            let known = blocked.get(&node).filter(|why| match why {
+            let known = blocked.get(&node).filter(|(at, why)| match why {
+                _ if at.elapsed() > BLOCKED_FOR => false,
                 Fault::EraAhead(_) => fault == Fault::Exhausted,
                 _ => fault == Fault::NotAdmitted,
             });
-            let cause = known.cloned().unwrap_or(fault);
+            let cause = known.map_or(fault, |(_, why)| why.clone());
             NodeCause { node: self.name(node).to_owned(), cause }
         };
         faults.into_iter().map(cause).collect()

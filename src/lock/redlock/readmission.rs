@@ -41,7 +41,7 @@ async fn run(nodes: Weak<Nodes>, mut recoveries: mpsc::Receiver<Recovery>) {
         let name = nodes.name(target);
         match &outcome {
             Ok(back) => {
-                let closed = back.closed.as_millis() as u64;
+                let closed = back.quarantine.as_millis() as u64;
                 let words = words(*back);
                 tracing::info!(node = name, collect, closed_ms = closed, "node admitted{words}");
                 metrics::counter!("fencing_readmissions_total").increment(1);
@@ -79,8 +79,7 @@ fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
         ReadmitError::Missing(faults) => {
             // It answers, and can't be admitted as it is.
             let own = faults.into_iter().find(|(node, _)| *node == target);
-            let silent = |it: &Fault| matches!(it, Fault::TimedOut | Fault::Unreachable(_) | Fault::Disconnected(_));
-            own.map(|(_, fault)| fault).filter(|fault| !silent(fault))
+            own.map(|(_, fault)| fault).filter(|fault| !fault.is_silent())
         }
         ReadmitError::NotStarted(faults) => {
             let others = faults.into_iter().filter(|(node, _)| *node != target);
@@ -96,7 +95,7 @@ fn blocked(nodes: &Nodes, target: usize, error: ReadmitError) -> Option<Fault> {
 
 /// Returns what clients wait for, and how an operator skips that.
 fn words(back: Readmitted) -> String {
-    if back.closed <= SETTLED {
+    if back.quarantine <= SETTLED {
         return String::new();
     }
     let who = if back.fleet { "the fleet" } else { "it" };

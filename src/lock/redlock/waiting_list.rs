@@ -41,7 +41,7 @@ impl WaitingList {
         let Some(listener) = self.listeners.get(&waiter.client) else { return };
         let notified = self.notified.get(resource).filter(|(_, until)| now < *until);
         let free = !locked && notified.is_none_or(|(client, _)| *client == waiter.client);
-        let _ = listener.send(Notice::Registered { resource: resource.clone(), ticket: waiter.ticket, free });
+        let _ = listener.send(Notice::Registered { resource: resource.clone(), registration: waiter.ticket, free });
         if !free {
             let waiting = self.waiting.entry(resource.clone()).or_default();
             waiting.retain(|other| (other.client, other.ticket) != (waiter.client, waiter.ticket));
@@ -71,7 +71,7 @@ impl WaitingList {
     pub(super) fn notify(&mut self, resource: &Resource, now: Time) -> Option<ClientId> {
         self.notified.retain(|_, (_, until)| now < *until);
         let waiting = self.waiting.get_mut(resource)?;
-        let notice = |it: &Waiter| Notice::Released(resource.clone(), it.ticket);
+        let notice = |it: &Waiter| Notice::Released { resource: resource.clone(), registration: it.ticket };
         let receives =
             |it: &Waiter| self.listeners.get(&it.client).is_some_and(|listener| listener.send(notice(it)).is_ok());
         let first = waiting.iter().position(receives);

@@ -124,7 +124,7 @@ impl<B: LockBackend> LockService<B> {
                 let grant = Grant { locks: NonEmpty::new(ticket.sequencer.clone()), asked, deadline, held };
                 let lease = Lease::new(grant, &settings, Arc::clone(&self.queues), &self.watchdogs);
                 // The other process may have it still.
-                let _ = lease.ticket();
+                let _ = lease.hand_out();
                 Ok(lease)
             }
             Ok(Renewed::Superseded) => Err(over(Loss::Expired)),

@@ -23,7 +23,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     /// separately: a transaction for all of them would stay open as long as its client is stopped in the middle of it.
     async fn attempt(&self, wanted: &NonEmpty<Resource>, ask: Ask, settings: &Settings) -> Result<Grant, AcquireError> {
         let (terms, budget) = (settings.terms(), settings.budget());
-        let rows = LeaseRows::new(self, wanted, (&settings.new_owner().1, ask.mode), settings);
+        let rows = LeaseRows::new(self, wanted, &settings.new_owner().1, ask.mode, settings);
         // The first renewal comes after a third of the TTL and asks for one row after another as well.
         let end = Instant::now() + rows.budget_of_all().min(terms.ttl / 3).max(budget);
         // Earlier statements of this process go first, unless they hang.
@@ -63,7 +63,7 @@ impl<DB: Database> LockBackend for Arc<LeaseTable<DB>> {
     async fn resumed(&self, ticket: &LeaseTicket, settings: &Settings) -> Result<Option<Arc<dyn HeldLock>>, NodeCause> {
         let LeaseTicket { sequencer, owner, .. } = ticket;
         let resource = NonEmpty::new(sequencer.resource.clone());
-        let rows = LeaseRows::new(self, &resource, (owner, Mode::Exclusive), settings);
+        let rows = LeaseRows::new(self, &resource, owner, Mode::Exclusive, settings);
         Ok(Some(Arc::new(HeldRows { rows, locks: NonEmpty::new(sequencer.clone()), terms: settings.terms() })))
     }
 
@@ -86,7 +86,8 @@ impl<DB: Database> LeaseRows<DB> {
     fn new(
         table: &Arc<LeaseTable<DB>>,
         resources: &NonEmpty<Resource>,
-        (owner, mode): (&str, Mode),
+        owner: &str,
+        mode: Mode,
         settings: &Settings,
     ) -> Arc<LeaseRows<DB>> {
         let budget = settings.budget();
@@ -221,7 +222,7 @@ impl<DB: Database> HeldLock for HeldRows<DB> {
         })
     }
 
-    fn ticket_owner(&self) -> String {
+    fn hand_out(&self) -> String {
         self.rows.claims.first().owner.clone()
     }
 

@@ -1,6 +1,6 @@
 use fencing_protocol::Fault;
 
-use crate::database::{Meaning, meaning, text};
+use crate::database::{Meaning, explain, meaning};
 
 /// Returns why there is no connection. Nothing has been sent.
 pub(super) fn of_connection(error: sqlx::Error) -> Fault {
@@ -28,11 +28,12 @@ pub(super) fn of_statement(error: sqlx::Error) -> Fault {
 }
 
 fn refused(error: &sqlx::Error) -> Fault {
-    let Some(said) = error.as_database_error() else { return Fault::Refused(text(error)) };
+    let Some(said) = error.as_database_error() else { return Fault::Refused(explain(error)) };
     let text = said.message().to_owned();
     match meaning(error) {
         Some(Meaning::NotMigrated) => Fault::Refused(format!(
-            "{text}: run fencing::sql::migrate first, or `fencing db migrate`, which says whether marks are lost"
+            "{text}: run fencing::sql::migrate first, or `fencing db migrate`, which says whether marks are lost; if that \
+             is done, check this user's rights"
         )),
         Some(Meaning::Denied) => Fault::Denied(text),
         Some(Meaning::Closing | Meaning::Unreached) => Fault::Disconnected(text),

@@ -15,8 +15,8 @@ use crate::lock::wait::release_notifications::{Notice, ReleaseListener};
 pub(super) fn open<DB: Database>(pool: Pool<DB>) -> BoxFuture<'static, Result<Box<dyn ReleaseListener>, Fault>> {
     async move {
         let released = DB::listen(pool).await.map_err(fault::of_statement)?;
-        let (tickets, answers) = Default::default();
-        Ok(Box::new(DatabaseListener { released, tickets, answers }) as Box<dyn ReleaseListener>)
+        let (registrations, answers) = Default::default();
+        Ok(Box::new(DatabaseListener { released, registrations, answers }) as Box<dyn ReleaseListener>)
     }
     .boxed()
 }
@@ -24,20 +24,21 @@ pub(super) fn open<DB: Database>(pool: Pool<DB>) -> BoxFuture<'static, Result<Bo
 /// A connection that hears of every release in the database.
 struct DatabaseListener {
     released: BoxStream<'static, sqlx::Result<String>>,
-    tickets: BTreeMap<Resource, u64>,
+    registrations: BTreeMap<Resource, u64>,
     answers: VecDeque<Notice>,
 }
 
 impl ReleaseListener for DatabaseListener {
-    fn wait(&mut self, resource: &Resource, ticket: u64, _: Duration) {
-        let known = self.tickets.insert(resource.clone(), ticket);
+    fn wait(&mut self, resource: &Resource, registration: u64, _: Duration) {
+        let known = self.registrations.insert(resource.clone(), registration);
         // It may have been released before it was registered here.
-        self.answers.push_back(Notice::Registered { resource: resource.clone(), ticket, free: known != Some(ticket) });
+        let free = known != Some(registration);
+        self.answers.push_back(Notice::Registered { resource: resource.clone(), registration, free });
     }
 
-    fn leave(&mut self, resource: &Resource, ticket: u64) {
-        if self.tickets.get(resource) == Some(&ticket) {
-            self.tickets.remove(resource);
+    fn leave(&mut self, resource: &Resource, registration: u64) {
+        if self.registrations.get(resource) == Some(&registration) {
+            self.registrations.remove(resource);
         }
         self.answers.push_back(Notice::Left);
     }
@@ -49,8 +50,8 @@ impl ReleaseListener for DatabaseListener {
             }
             while let Some(name) = self.released.next().await {
                 let Ok(resource) = Resource::new(name.map_err(fault::of_statement)?) else { continue };
-                if let Some(&ticket) = self.tickets.get(&resource) {
-                    return Ok(Notice::Released(resource, ticket));
+                if let Some(&registration) = self.registrations.get(&resource) {
+                    return Ok(Notice::Released { resource, registration });
                 }
             }
             Err(Fault::Disconnected("the database sends no more notifications".into()))

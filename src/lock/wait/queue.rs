@@ -36,18 +36,29 @@ struct QueueState {
     last_error: Option<(AcquireError, Instant)>,
     /// Callers for an exclusive lease, the acquirer included.
     waiters: usize,
-    /// Whether the last exclusive lease that came through the queue is held, as far as it is known.
-    held: bool,
-    /// When it was released, if it is not held.
-    released: Option<Instant>,
-    /// Whether no other client was notified of that: then the next caller asks at once.
-    handed_over: bool,
+    /// The last exclusive lease that came through the queue, as far as it is known.
+    last_lease: Option<LastLease>,
     streak: Option<Streak>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LastLease {
+    Held,
+    Released {
+        at: Instant,
+        /// Whether no other client was notified of that: then the next caller asks at once.
+        handed_over: bool,
+    },
 }
 
 impl QueueState {
     fn was_released_within(&self, time: Duration) -> bool {
-        self.released.is_some_and(|at| at.elapsed() <= time)
+        matches!(self.last_lease, Some(LastLease::Released { at, .. }) if at.elapsed() <= time)
+    }
+
+    fn take_hand_over(&mut self) -> bool {
+        let Some(LastLease::Released { handed_over, .. }) = &mut self.last_lease else { return false };
+        std::mem::take(handed_over)
     }
 }
 
@@ -77,7 +88,7 @@ pub(crate) struct Place<'a> {
     pub(crate) asks_after: Option<Instant>,
     queue: &'a WaitQueue,
     exclusive: bool,
-    /// That of the acquirer.
+    /// The lock of the queue's head, if this caller has it.
     first: Option<FairGuard<'a, ()>>,
 }
 
@@ -106,17 +117,19 @@ impl WaitQueue {
                 let mut state = self.state.lock();
                 state.last_error = None;
                 if !wanted.has_unknown_waiters() {
-                    (state.held, state.streak) = (false, None);
+                    state.last_lease.take_if(|last| *last == LastLease::Held);
+                    state.streak = None;
                 }
                 place.first = Some(head);
             }
             Err(_) => {
                 let head = timeout_at(end, self.head.lock()).await;
                 let state = self.state.lock();
+                let handed_over = matches!(state.last_lease, Some(LastLease::Released { handed_over: true, .. }));
                 match (head, state.last_error.clone()) {
                     (Err(_), None) => return Ok(None),
                     (Err(_), Some((error, _))) => return Err(error),
-                    (Ok(_), Some((error, next))) if next >= end && !state.handed_over => return Err(error),
+                    (Ok(_), Some((error, next))) if next >= end && !handed_over => return Err(error),
                     (Ok(head), last_error) => {
                         place.first = Some(head);
                         place.asks_after = last_error.map(|(_, next)| next);
@@ -133,18 +146,18 @@ impl WaitQueue {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.state.lock().held
+        self.state.lock().last_lease == Some(LastLease::Held)
     }
 
     pub(crate) fn hands_over(&self) -> bool {
         let state = self.state.lock();
         let goes_on = |streak: Streak| streak.contested && !streak.is_over(Duration::ZERO);
-        state.held && state.waiters > 0 && state.streak.is_some_and(goes_on)
+        state.last_lease == Some(LastLease::Held) && state.waiters > 0 && state.streak.is_some_and(goes_on)
     }
 
     /// Takes what the last release handed over, if it did.
     pub(crate) fn take_hand_over(&self) -> bool {
-        std::mem::take(&mut self.state.lock().handed_over)
+        self.state.lock().take_hand_over()
     }
 
     /// Notes that the acquirer got a lease, which was `handed_over` or not.
@@ -152,28 +165,27 @@ impl WaitQueue {
         let (mut state, contested) = (self.state.lock(), wanted.has_remote_waiters());
         state.last_error = None;
         if !wanted.blocks_all() {
-            (state.held, state.handed_over) = (false, false);
+            state.last_lease.take_if(|last| *last == LastLease::Held);
+            state.take_hand_over();
             return;
         }
         let soon = state.was_released_within(wanted.settings.retry_delay);
         let last = state.streak.filter(|_| handed_over || (soon && !contested));
         let (since, leases) = last.map_or((Instant::now(), 0), |last| (last.since, last.leases));
         state.streak = Some(Streak { since, leases: leases.saturating_add(1), contested });
-        (state.held, state.released, state.handed_over) = (true, None, false);
+        state.last_lease = Some(LastLease::Held);
     }
 
     /// Notes that an acquirer got an error, and when the next may ask.
     pub(crate) fn on_error(&self, error: &AcquireError, next: Instant) {
         let mut state = self.state.lock();
         state.last_error = Some((error.clone(), next));
-        state.held = false;
+        state.last_lease.take_if(|last| *last == LastLease::Held);
     }
 
     /// Notes that a lease of this process was released, and wakes the acquirer.
     pub(crate) fn on_released(&self, handed_over: bool) {
-        let mut state = self.state.lock();
-        (state.held, state.released, state.handed_over) = (false, Some(Instant::now()), handed_over);
-        drop(state);
+        self.state.lock().last_lease = Some(LastLease::Released { at: Instant::now(), handed_over });
         self.released.notify_one();
     }
 
@@ -182,7 +194,7 @@ impl WaitQueue {
     pub(crate) fn ends_streak(&self, wanted: &Wanted<'_>) -> bool {
         let (mut state, retry_delay) = (self.state.lock(), wanted.settings.retry_delay);
         // A pause before the release would let nobody in.
-        if wanted.has_unknown_waiters() && state.released.is_none() {
+        if wanted.has_unknown_waiters() && !matches!(state.last_lease, Some(LastLease::Released { .. })) {
             return false;
         }
         let over = |streak: &Streak| !streak.contested && streak.is_over(retry_delay);
@@ -197,6 +209,6 @@ impl WaitQueue {
     /// Reports whether there is something to remember when no caller is left.
     pub(crate) fn is_recent(&self) -> bool {
         let state = self.state.lock();
-        state.held || state.was_released_within(RECENT)
+        state.last_lease == Some(LastLease::Held) || state.was_released_within(RECENT)
     }
 }

@@ -28,14 +28,14 @@ const MAX_CALLS: usize = 64;
 /// the pause of a poll. When the channel breaks, [`next`](Self::next) fails, and the caller opens another.
 pub trait ReleaseListener: Send + 'static {
     /// Registers this client as waiting for the resource, and for how long it has waited. When the lock
-    /// is released, the server notifies the client that has waited longest, with the client's ticket, and
-    /// removes the registration. If the lock is free there now and no other client was notified, the server registers
-    /// nothing. Its answer is the [`Notice::Registered`] of this ticket.
-    fn wait(&mut self, resource: &Resource, ticket: u64, waited: Duration);
+    /// is released, the server notifies the client that has waited longest, with the number of its registration, and
+    /// removes that. If the lock is free there now and no other client was notified, the server registers nothing. Its
+    /// answer is the [`Notice::Registered`] of this number.
+    fn wait(&mut self, resource: &Resource, registration: u64, waited: Duration);
 
     /// Removes the registration. If this client was notified of a release, and the lock is still free,
     /// the server notifies the next client. Its answer is a [`Notice::Left`].
-    fn leave(&mut self, resource: &Resource, ticket: u64);
+    fn leave(&mut self, resource: &Resource, registration: u64);
 
     /// Moves what was asked, and waits for the next notice. If you drop the future, it loses nothing.
     fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>>;
@@ -44,14 +44,19 @@ pub trait ReleaseListener: Send + 'static {
 /// A message of a server to a waiting client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Notice {
-    /// The lock was released. The client had this ticket.
-    Released(Resource, u64),
+    /// The lock was released.
+    Released {
+        /// The lock that the client waits for.
+        resource: Resource,
+        /// The client's own number of its registration.
+        registration: u64,
+    },
     /// The client is registered, unless the lock is free.
     Registered {
         /// The lock that the client waits for.
         resource: Resource,
         /// The client's own number of its registration.
-        ticket: u64,
+        registration: u64,
         /// Whether the lock is free.
         free: bool,
     },
@@ -176,38 +181,38 @@ impl Channel {
     /// Registers the wait that is wanted now, in place of the one before.
     fn register(&mut self, resource: Resource, wanted: Option<(u64, Instant)>) {
         if let Some(old) = self.registered.remove(&resource)
-            && wanted.is_none_or(|(ticket, _)| ticket != old)
+            && wanted.is_none_or(|(registration, _)| registration != old)
         {
             self.leave(&resource, old);
         }
-        if let Some((ticket, since)) = wanted {
+        if let Some((registration, since)) = wanted {
             self.owed += 1;
-            self.listener.wait(&resource, ticket, since.elapsed());
-            self.registered.insert(resource, ticket);
+            self.listener.wait(&resource, registration, since.elapsed());
+            self.registered.insert(resource, registration);
         }
     }
 
-    fn leave(&mut self, resource: &Resource, ticket: u64) {
+    fn leave(&mut self, resource: &Resource, registration: u64) {
         self.owed += 1;
-        self.listener.leave(resource, ticket);
+        self.listener.leave(resource, registration);
     }
 
     /// Passes on what the source has sent.
     fn take(&mut self, notice: Notice, attachment: &Attachment) {
         match notice {
-            Notice::Released(resource, ticket) => {
-                let waits = attachment.report(&resource, ticket, SourceReport::Released);
+            Notice::Released { resource, registration } => {
+                let waits = attachment.report(&resource, registration, SourceReport::Released);
                 if attachment.subscriptions.notifies == Notifies::LongestWaiter {
                     self.registered.remove(&resource);
                     if !waits && self.owed < MAX_CALLS {
-                        self.leave(&resource, ticket);
+                        self.leave(&resource, registration);
                     }
                 }
             }
-            Notice::Registered { resource, ticket, free } => {
+            Notice::Registered { resource, registration, free } => {
                 self.owed = self.owed.saturating_sub(1);
                 let report = if free { SourceReport::Free } else { SourceReport::Armed };
-                attachment.report(&resource, ticket, report);
+                attachment.report(&resource, registration, report);
             }
             Notice::Left => self.owed = self.owed.saturating_sub(1),
         }

@@ -27,7 +27,7 @@ pub(crate) struct Subscriptions {
 
 #[derive(Default)]
 struct SubscriptionState {
-    tickets: u64,
+    registrations: u64,
     /// In order, so that a simulation can replay it.
     waiting: BTreeMap<Resource, Arc<WaitEntry>>,
     /// The sources with a task, each with the way to report changed waits while it is connected.
@@ -35,7 +35,7 @@ struct SubscriptionState {
 }
 
 struct WaitEntry {
-    ticket: u64,
+    registration: u64,
     since: Instant,
     reports: Mutex<BTreeMap<usize, SourceReport>>,
     changed: Notify,
@@ -59,17 +59,17 @@ impl Subscriptions {
 
     pub(crate) fn subscribe(self: &Arc<Self>, resource: &Resource, since: Instant) -> Subscription {
         let mut state = self.state.lock();
-        state.tickets += 1;
+        state.registrations += 1;
         let (reports, changed) = Default::default();
-        let entry = Arc::new(WaitEntry { ticket: state.tickets, since, reports, changed });
+        let entry = Arc::new(WaitEntry { registration: state.registrations, since, reports, changed });
         state.waiting.insert(resource.clone(), Arc::clone(&entry));
         state.announce(resource);
         Subscription { subscriptions: Arc::clone(self), resource: resource.clone(), entry }
     }
 
-    /// Returns the ticket of the wait for a resource, and its begin.
+    /// Returns the number of the wait for a resource, and its begin.
     pub(crate) fn wanted(&self, resource: &Resource) -> Option<(u64, Instant)> {
-        self.state.lock().waiting.get(resource).map(|waiting| (waiting.ticket, waiting.since))
+        self.state.lock().waiting.get(resource).map(|waiting| (waiting.registration, waiting.since))
     }
 
     /// Returns the task's part in a source that has no task.
@@ -121,9 +121,10 @@ impl Attachment {
     }
 
     /// Takes the answer to a registration, or a notification. Returns whether this process waits for it.
-    pub(crate) fn report(&self, resource: &Resource, ticket: u64, report: SourceReport) -> bool {
+    pub(crate) fn report(&self, resource: &Resource, registration: u64, report: SourceReport) -> bool {
         let state = self.subscriptions.state.lock();
-        let Some(entry) = state.waiting.get(resource).filter(|it| it.ticket == ticket) else { return false };
+        let entry = state.waiting.get(resource).filter(|it| it.registration == registration);
+        let Some(entry) = entry else { return false };
         let mut reports = entry.reports.lock();
         let last = reports.entry(self.source).or_insert(report);
         // A release that came while an attempt was made is not forgotten by the registration after it.
@@ -232,10 +233,10 @@ mod tests {
         let (subscriptions, resource, subscription) = wait(2);
         let sources = [0, 1].map(|source| subscriptions.attach(source).unwrap());
         let (start, grace) = (Instant::now(), Duration::from_millis(50));
-        sources[0].report(&resource, subscription.entry.ticket, SourceReport::Released);
+        sources[0].report(&resource, subscription.entry.registration, SourceReport::Released);
         subscription.released(grace).await;
         assert_eq!(start.elapsed(), grace);
-        sources[1].report(&resource, subscription.entry.ticket, SourceReport::Released);
+        sources[1].report(&resource, subscription.entry.registration, SourceReport::Released);
         subscription.released(grace).await;
         assert_eq!(start.elapsed(), grace);
     }
@@ -244,7 +245,7 @@ mod tests {
     fn a_source_that_is_disconnected_reports_no_release() {
         let (subscriptions, resource, subscription) = wait(1);
         let source = subscriptions.attach(0).unwrap();
-        source.report(&resource, subscription.entry.ticket, SourceReport::Armed);
+        source.report(&resource, subscription.entry.registration, SourceReport::Armed);
         assert!(subscription.is_armed());
         source.disconnected();
         assert!(!subscription.is_armed());
@@ -255,8 +256,8 @@ mod tests {
         let (subscriptions, resource, subscription) = wait(1);
         let source = subscriptions.attach(0).unwrap();
         subscription.reset();
-        source.report(&resource, subscription.entry.ticket, SourceReport::Released);
-        source.report(&resource, subscription.entry.ticket, SourceReport::Armed);
+        source.report(&resource, subscription.entry.registration, SourceReport::Released);
+        source.report(&resource, subscription.entry.registration, SourceReport::Armed);
         subscription.released(Duration::MAX).await;
     }
 }

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use super::change::{Found, NodeChange};
-use super::claim::{CLOSED, ZookeeperClaim, ZookeeperRefusal, base_of, contents};
+use super::change::{Locate, NodeChange};
+use super::claim::{CLOSED, ZookeeperClaim, ZookeeperRefusal, base_of};
 use super::fault;
 use super::paths::{ALONE, LockNode, Paths};
 use super::session::{Ensemble, Held, ZookeeperRenewal, ZookeeperSession};
@@ -123,7 +123,7 @@ async fn acquire(
         let session = sessions.get(&settings).await?;
         let (owner, signature) = settings.new_owner();
         let closed_for = terms.closed_for();
-        let contents = contents(&signature, closed_for, &session);
+        let contents = session.contents(&signature, closed_for);
         let claim = ZookeeperClaim { resources: resources.clone(), mode: ask.mode, owner, closed_for, contents };
         // Before the servers are asked: their timeout counts from a later moment.
         let began = sessions.engine.clock.now();
@@ -150,7 +150,7 @@ async fn acquire(
             }
             Ok((nodes, locks)) => {
                 nodes.iter().for_each(|node| session.end_drain(&node.folder));
-                let held = Held { nodes, since: began, state: Weak::new(), seen: true };
+                let held = Held { nodes, since: began, state: Weak::new(), pristine: true };
                 session.leases.lock().insert(owner, held);
                 let first = locks.first().clone();
                 let held = Arc::new(HeldNodes { session, owner, first, signature, terms, budget });
@@ -186,7 +186,7 @@ impl HeldLock for HeldNodes {
             match renewed {
                 Ok(Some(since)) => Ok(Renewed::Until(self.terms.deadline(since))),
                 Ok(None) => {
-                    self.session.note(self.owner, |held| held.seen = false);
+                    self.session.note(self.owner, |held| held.pristine = false);
                     Ok(Renewed::Superseded)
                 }
                 Err(fault) => Err(vec![self.session.ensemble.cause(fault)]),
@@ -194,22 +194,22 @@ impl HeldLock for HeldNodes {
         })
     }
 
-    fn ticket_owner(&self) -> String {
-        self.session.note(self.owner, |held| held.seen = false);
+    fn hand_out(&self) -> String {
+        self.session.note(self.owner, |held| held.pristine = false);
         self.signature.clone()
     }
 
     /// The first requests are sent before this returns, outside of a runtime as well. A task does the rest.
     fn release(self: Arc<Self>, rest: Duration, _: bool) -> SentRelease {
-        let Some(Held { nodes, seen, .. }) = self.session.leases.lock().remove(&self.owner) else {
+        let Some(Held { nodes, pristine, .. }) = self.session.leases.lock().remove(&self.owner) else {
             return std::future::ready(Ok(false)).boxed();
         };
         let session = Arc::clone(&self.session);
-        let becomes = (!rest.is_zero()).then(|| contents(&format!("{}.", self.signature), rest, &session));
-        let found = if seen { Found::Seen } else { Found::Anywhere };
+        let becomes = (!rest.is_zero()).then(|| session.contents(&format!("{}.", self.signature), rest));
+        let locate = if pristine { Locate::AsCreated } else { Locate::Anywhere };
         // The contents name this session, so a lock that another process keeps closed is not removed.
-        let removing = becomes.clone().map(|begins| NodeChange { begins, found, becomes: None });
-        let leaving = NodeChange { begins: format!("{}\n", self.signature), found, becomes };
+        let removing = becomes.clone().map(|begins| NodeChange { begins, locate, becomes: None });
+        let leaving = NodeChange { begins: format!("{}\n", self.signature), locate, becomes };
         let mut left = Arc::clone(&session).leave(Arc::clone(&nodes), leaving).boxed();
         let runtime = session.runtime.clone();
         let _entered = runtime.enter();
@@ -242,10 +242,10 @@ impl HeldLock for HeldNodes {
     /// A session is answered in order, but a request whose answer was lost is sent again later. A lock that may
     /// have been moved is looked for first.
     fn releases_in_order(&self) -> bool {
-        self.session.note(self.owner, |held| held.seen).unwrap_or(true)
+        self.session.note(self.owner, |held| held.pristine).unwrap_or(true)
     }
 
-    fn watched(&self, state: &Arc<LeaseState>) {
+    fn attach_state(&self, state: &Arc<LeaseState>) {
         let noted = self.session.note(self.owner, |held| held.state = Arc::downgrade(state));
         if let Some(loss) = self.session.loss() {
             self.session.end(loss);
@@ -271,8 +271,8 @@ impl HeldNodes {
     async fn take_over(&self) -> Result<Option<Time>, Fault> {
         let (session, folder) = (&self.session, self.session.ensemble.paths.lock(&self.first.resource));
         let node = LockNode { path: format!("{folder}/{ALONE}"), folder, czxid: 0, version: 0 };
-        let becomes = Some(contents(&self.signature, self.terms.closed_for(), session));
-        let change = NodeChange { begins: format!("{}\n", self.signature), found: Found::Anywhere, becomes };
+        let becomes = Some(session.contents(&self.signature, self.terms.closed_for()));
+        let change = NodeChange { begins: format!("{}\n", self.signature), locate: Locate::Anywhere, becomes };
         let start = self.session.ensemble.clock.now();
         let Some(czxid) = session.change(&node, &change).await.map_err(fault::of)? else { return Ok(None) };
         session.hold(self.owner, LockNode { czxid, ..node }, start);

@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 use zookeeper_client::{CreateMode, Error, MultiWriteResult};
 
+use super::contents::LockContents;
 use super::fault;
 use super::paths::{CHANGES, LockNode};
 use super::session::{Held, ZookeeperSession};
@@ -22,13 +23,13 @@ pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// How the node of a lock is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Locate {
     /// As this session has made it: nobody else is known to change it.
-    Seen,
+    AsCreated,
     /// Wherever it is: other sessions may have its ticket, or release it by force.
     Anywhere,
     /// Only where it is the very node that this session has made.
-    Unmoved,
+    SameNode,
 }
 
 /// A change of a lock's node.
@@ -36,7 +37,7 @@ pub(super) enum Found {
 pub(super) struct NodeChange {
     /// Before the change, the contents begin with this text if the owner still has the lock.
     pub(super) begins: String,
-    pub(super) found: Found,
+    pub(super) locate: Locate,
     /// What the node says that replaces it, which is one of this session. `None`: the lock becomes free.
     pub(super) becomes: Option<String>,
 }
@@ -59,7 +60,7 @@ impl ZookeeperSession {
 
     async fn leave_one(&self, node: &LockNode, change: &NodeChange) -> Result<bool, Error> {
         let mut doubt = false;
-        if change.found == Found::Seen {
+        if change.locate == Locate::AsCreated {
             match self.write(node, change.becomes.as_deref()).await {
                 Ok(()) => return Ok(true),
                 Err(Error::NoNode) => return Ok(false),
@@ -137,11 +138,12 @@ impl ZookeeperSession {
         let (folder, found) = (folder.await?, fault::found(found.await)?);
         let (Some(folder), Some((data, stat))) = (folder, found) else { return Ok(None) };
         let text = String::from_utf8_lossy(&data);
-        let is_moved = change.found == Found::Unmoved && stat.czxid != node.czxid;
+        let is_moved = change.locate == Locate::SameNode && stat.czxid != node.czxid;
         // An earlier try may have made the change.
         let mut begins = once(&change.begins).chain(&change.becomes);
         let is_own = begins.any(|begins| text.starts_with(begins)) && !is_moved;
-        let (Some(session), true) = (text.lines().nth(2), is_own) else { return Ok(None) };
+        let found = LockContents::parse(&text);
+        let (Some(session), true) = (found.session, is_own) else { return Ok(None) };
         let mut write = client.new_multi_writer();
         write.add_check_version(&self.node, -1)?;
         write.add_check_version(&format!("{}/{session}", self.ensemble.paths.child("s")), -1)?;
@@ -149,8 +151,9 @@ impl ZookeeperSession {
         write.add_set_data(&node.folder, b"", Some(folder.version))?;
         write.add_delete(&node.path, None)?;
         if let Some(contents) = &change.becomes {
-            let first = text.lines().nth(3).map_or_else(|| stat.czxid.to_string(), str::to_owned);
-            write.add_create(&node.path, format!("{contents}\n{first}").as_bytes(), &ephemeral)?;
+            let first = found.first.or(Some(stat.czxid));
+            let moved = LockContents { first, ..LockContents::parse(contents) };
+            write.add_create(&node.path, moved.to_string().as_bytes(), &ephemeral)?;
         }
         match write.commit().await.map_err(fault::of_write) {
             Ok(written) => {
@@ -188,7 +191,7 @@ impl ZookeeperSession {
                 leases.extract_if(|_, held| held.since + stay <= now).collect()
             };
             for (owner, Held { nodes, .. }) in lapsed {
-                let change = NodeChange { begins: owner.to_string(), found: Found::Unmoved, becomes: None };
+                let change = NodeChange { begins: owner.to_string(), locate: Locate::SameNode, becomes: None };
                 drop(tokio::spawn(tasks.track_future(Arc::clone(&session).leave(nodes, change))));
             }
         }

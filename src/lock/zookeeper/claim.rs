@@ -4,7 +4,8 @@ use std::time::Duration;
 use fencing_protocol::{Fault, Mode, NonEmpty, Owner, Resource};
 use zookeeper_client::{CreateMode, Error, MultiWriter, Stat};
 
-use super::change::{Found, NodeChange};
+use super::change::{Locate, NodeChange};
+use super::contents::LockContents;
 use super::fault;
 use super::paths::{ALONE, LockNode, Paths, SHARED, WAITS};
 use super::session::{Ensemble, ZookeeperSession};
@@ -23,7 +24,7 @@ pub(super) struct ZookeeperClaim {
     pub(super) owner: Owner,
     /// For how long the locks stay closed unless they are renewed.
     pub(super) closed_for: Duration,
-    /// See [`contents`].
+    /// See [`LockContents`].
     pub(super) contents: String,
 }
 
@@ -41,12 +42,6 @@ impl From<Fault> for ZookeeperRefusal {
 
 pub(super) const CLOSED: &str = "an operator has raised the tokens; locks are granted again when earlier leases have \
                                  ended, within maxSessionTimeout (40s by default)";
-
-/// Returns the contents of a lock's node: the holder, for how many milliseconds unless it is renewed, and on which
-/// session. One that was moved has the zxid that its token counts from behind them.
-pub(super) fn contents(signature: &str, held_for: Duration, session: &ZookeeperSession) -> String {
-    format!("{signature}\n{}\n{}", held_for.as_millis(), session.owner)
-}
 
 /// Returns what tokens count from, unless somebody has removed or changed it.
 pub(super) fn base_of(read: Result<(Vec<u8>, Stat), Error>) -> Result<Option<u64>, Error> {
@@ -67,12 +62,12 @@ enum NotTaken {
     /// The folder of a lock is missing. Nothing was made.
     NoFolder,
     /// With how to find the nodes that may be there.
-    Refused(ZookeeperRefusal, Option<Found>),
+    Refused(ZookeeperRefusal, Option<Locate>),
 }
 
 impl From<Error> for NotTaken {
     fn from(error: Error) -> NotTaken {
-        NotTaken::Refused(fault::of(error).into(), Some(Found::Anywhere))
+        NotTaken::Refused(fault::of(error).into(), Some(Locate::Anywhere))
     }
 }
 
@@ -93,9 +88,9 @@ impl ZookeeperSession {
                         self.ensemble.make(&self.client, folder, CreateMode::Container).await?;
                     }
                 }
-                Err(NotTaken::Refused(refusal, found)) => {
-                    if let Some(found) = found {
-                        let change = NodeChange { begins: claim.owner.to_string(), found, becomes: None };
+                Err(NotTaken::Refused(refusal, locate)) => {
+                    if let Some(locate) = locate {
+                        let change = NodeChange { begins: claim.owner.to_string(), locate, becomes: None };
                         let _ = Arc::clone(&self).leave(nodes.into(), change).await;
                     }
                     return Err(refusal);
@@ -140,7 +135,7 @@ impl ZookeeperSession {
                 Ok((data, stat)) if data == claim.contents.as_bytes() => stat,
                 // Somebody has removed it by force, and another client may have the lock since.
                 Ok(_) | Err(Error::NoNode) => {
-                    return Err(NotTaken::Refused(Fault::GrantedTooLate.into(), Some(Found::Anywhere)));
+                    return Err(NotTaken::Refused(Fault::GrantedTooLate.into(), Some(Locate::Anywhere)));
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -167,7 +162,7 @@ impl ZookeeperSession {
             NonEmpty::from_vec(locks).ok_or_else(|| Fault::InvalidReply("no node".into()).into())
         };
         // The nodes are as they were made.
-        checked.await.map_err(|refusal| NotTaken::Refused(refusal, Some(Found::Seen)))
+        checked.await.map_err(|refusal| NotTaken::Refused(refusal, Some(Locate::AsCreated)))
     }
 
     /// Adds the creation of all nodes, and returns which lock and path each operation is about.
@@ -198,10 +193,8 @@ impl ZookeeperSession {
     async fn held_at(&self, path: &str, claim: &ZookeeperClaim, resource: &Resource, shared: bool) -> ZookeeperRefusal {
         let contents = self.client.get_data(path).await.ok();
         let text = contents.and_then(|(contents, _)| String::from_utf8(contents).ok()).unwrap_or_default();
-        let mut lines = text.lines();
-        let holder = Holder::read(lines.next().unwrap_or_default());
-        let left = lines.next().and_then(|left| left.parse().ok());
-        let left = left.map_or(claim.closed_for, Duration::from_millis);
+        let LockContents { signature, closed_for, .. } = LockContents::parse(&text);
+        let (holder, left) = (Holder::read(signature), closed_for.unwrap_or(claim.closed_for));
         ZookeeperRefusal::Held(FoundHolder { resource: resource.clone(), holder, shared, left })
     }
 }

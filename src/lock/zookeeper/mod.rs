@@ -38,6 +38,7 @@
 mod backend;
 mod change;
 mod claim;
+mod contents;
 mod fault;
 mod line;
 mod operator;

@@ -5,6 +5,7 @@ use futures_util::future::{BoxFuture, join_all};
 use zookeeper_client::{Client, CreateMode, Error};
 
 use super::claim::base_of;
+use super::contents::LockContents;
 use super::fault;
 use super::paths::{ALONE, SHARED, unescaped};
 use super::session::Ensemble;
@@ -82,17 +83,15 @@ impl Ensemble {
             // It may have been released meanwhile.
             let Some((data, stat)) = fault::found(client.get_data(&path).await)? else { continue };
             let text = String::from_utf8_lossy(&data);
-            let signature = text.lines().next().unwrap_or_default();
-            // The fourth line is there if another process has moved the lock.
-            let first = text.lines().nth(3).and_then(|first| first.parse().ok()).unwrap_or(stat.czxid);
-            let Ok(token) = token(base, first) else { continue };
+            let contents = LockContents::parse(&text);
+            let Ok(token) = token(base, contents.first.unwrap_or(stat.czxid)) else { continue };
             leases.push(LeaseRecord {
                 resource: name.clone(),
                 token,
-                holder: Holder::read(signature),
+                holder: Holder::read(contents.signature),
                 shared: !path.ends_with(ALONE),
                 remaining: None,
-                owner: owner(&text).to_owned(),
+                owner: contents.owner().to_owned(),
             });
         }
         Ok(leases)
@@ -116,9 +115,10 @@ impl Ensemble {
         let mut is_there = false;
         for path in &paths {
             let Some((data, _)) = fault::found(client.get_data(path).await)? else { continue };
-            let text = String::from_utf8_lossy(&data).into_owned();
-            is_there |= owner(&text) == lease.owner;
-            if let Some(session) = text.lines().nth(2) {
+            let text = String::from_utf8_lossy(&data);
+            let contents = LockContents::parse(&text);
+            is_there |= contents.owner() == lease.owner;
+            if let Some(session) = contents.session {
                 write.add_check_version(&format!("{}/{session}", self.paths.child("s")), -1)?;
             }
             write.add_delete(path, None)?;
@@ -172,10 +172,4 @@ async fn held(client: &Client, folder: &str) -> Result<Vec<String>, Error> {
 /// Somebody else may have removed it, or added to it.
 fn gone(deleted: Result<(), Error>) -> Result<(), Error> {
     if let Err(Error::NoNode | Error::NotEmpty) = deleted { Ok(()) } else { deleted }
-}
-
-/// Returns the owner of a lock, or the first line of what somebody has written by hand.
-fn owner(contents: &str) -> &str {
-    let signature = contents.lines().next().unwrap_or_default();
-    signature.get(..32).unwrap_or(signature)
 }

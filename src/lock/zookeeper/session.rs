@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 use zookeeper_client::{Client, CreateMode, Error};
 
+use super::contents::LockContents;
 use super::fault;
 use super::paths::{LockNode, Paths, WAITS};
 use super::url::ZookeeperUrl;
@@ -117,7 +118,7 @@ pub(super) struct Held {
     pub(super) since: Time,
     pub(super) state: Weak<LeaseState>,
     /// Whether the nodes are as they were made: no other process has a ticket, and no renewal has missed one.
-    pub(super) seen: bool,
+    pub(super) pristine: bool,
 }
 
 pub(super) struct ZookeeperRenewal {
@@ -170,10 +171,16 @@ impl ZookeeperSession {
         Ok(session)
     }
 
+    /// Returns the contents of a lock's node on this session.
+    pub(super) fn contents(&self, signature: &str, closed_for: Duration) -> String {
+        let session = self.owner.to_string();
+        LockContents { signature, closed_for: Some(closed_for), session: Some(&session), first: None }.to_string()
+    }
+
     /// Notes that the lock of a lease was moved to this session.
     pub(super) fn hold(&self, owner: Owner, node: LockNode, since: Time) {
         let mut leases = self.leases.lock();
-        let new = || Held { nodes: Arc::default(), since, state: Weak::new(), seen: false };
+        let new = || Held { nodes: Arc::default(), since, state: Weak::new(), pristine: false };
         let held = leases.entry(owner).or_insert_with(new);
         // Another caller of this process may have moved it again.
         if held.nodes.iter().all(|known| known.czxid < node.czxid) {

@@ -33,7 +33,7 @@ fn scenario(from: &str, to: &str, seed: u64) {
         moved(end(child), to);
     }
     // And it may be run again when it has been done.
-    moved(finish(mover(from, to)), to);
+    assert!(moved(finish(mover(from, to)), to).contains("The new list was in use before this run."));
 
     // Clients get the new list one by one; those who have the old one are told.
     for client in 0..CLIENTS {
@@ -192,6 +192,20 @@ fn no_move_begins_where_one_node_or_all_have_left_for_another_list() {
     half_moved(&servers[1..3], &other);
     finish(mover(&from, &servers[4].url())).says(65, REFUSED);
     moved(finish(mover(&from, &other)), &other);
+}
+
+/// Its nodes are at work in the list that clients have.
+#[test]
+fn an_old_list_is_not_given_up_as_lost_while_its_nodes_are_in_another() {
+    let servers = servers(5);
+    let [from, now] = [&servers[..3], &servers[1..4]].map(urls);
+    init(&from);
+    let printed = moved(finish(mover(&from, &now)), &now);
+    assert!(!printed.contains("in use before this run"), "{printed}");
+    let mut lost = mover(&from, &servers[4].url());
+    lost.args(["--lost", "--yes", "--ttl", "10s"]);
+    finish(lost).says(65, "nothing was changed: a node of --from belongs to another list, or has left for it");
+    lease(&now, "").unwrap();
 }
 
 /// Nothing shows that they have left.

@@ -164,7 +164,7 @@ async fn a_majority_has_forgotten_and_one_is_dead() {
     assert_eq!(faults(&seen).iter().filter(|fault| ***fault == not_started).count(), 2, "{seen:?}");
     let words = format!("no answer from {dead}; if one is gone for good, start an empty server under its name");
     lease(&from, "--wait 2s").unwrap_err().says(69, &words);
-    ask(&from, "fleet recover --node-budget 2s").says(64, "give --ttl, the longest TTL");
+    ask(&from, "fleet recover --node-budget 2s").says(69, "give --ttl, the longest TTL");
     let words = format!("a new start needs every node; no answer from {dead}; if one is gone");
     let ended = ask(&from, "fleet recover --ttl 4s --node-budget 2s").says(69, &words);
     assert_eq!(ended.stderr.matches(&words).count(), 2, "{}", ended.stderr);

@@ -235,3 +235,29 @@ async fn a_node_is_collected_once() {
     assert!(health.nodes.iter().all(|node| node.era <= before + 1), "{health:?}");
     assert!(health.nodes[0].counts < 100 && !health.nodes[0].crowded, "{health:?}");
 }
+
+/// Another client has brought the nodes back since the last try of this one failed.
+#[tokio::test(start_paused = true)]
+async fn what_kept_a_node_from_coming_back_long_ago_is_no_cause_now() {
+    let (fleet, redlock) = Fleet::with_client(3).await;
+    let not_started = Fault::NotStarted { missing: vec!["node-2".into()] };
+    let causes = async || redlock.health().await.causes.into_iter().map(|it| it.cause).collect::<Vec<_>>();
+    fleet.nodes.iter().for_each(|node| node.stop());
+    fleet.nodes[..2].iter().for_each(|node| node.start());
+    while causes().await[..2] != [not_started.clone(), not_started.clone()] {
+        sleep(RETRY).await;
+    }
+    redlock.settle().await;
+    fleet.nodes[2].start();
+    fleet.past_the_faults().build().unwrap().acquire(&resource()).await.unwrap().release().await.unwrap();
+    sleep(MINUTE).await;
+    fleet.nodes.iter().for_each(|node| node.restart());
+    let now = loop {
+        let now = causes().await;
+        if now.iter().all(|cause| matches!(cause, Fault::NotAdmitted | Fault::NotStarted { .. })) {
+            break now;
+        }
+        sleep(Duration::from_millis(1)).await;
+    };
+    assert!(now.len() == 3 && !now.contains(&not_started), "{now:?}");
+}

@@ -54,7 +54,7 @@ async fn each_resource_has_its_own_token() {
     let mut alone = moving("/a+b", &[]);
     attach(alone.headers_mut(), token(7));
     assert_eq!(ask(&app, alone).await.status(), 400);
-    let many: Vec<String> = (0..=Resources::MOST).map(|nr| format!("1 {nr}")).collect();
+    let many: Vec<String> = (0..=Resources::MAX).map(|nr| format!("1 {nr}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!(send("/a+b", &many).await.0, 400);
 }

@@ -238,12 +238,12 @@ impl SimListener {
 }
 
 impl ReleaseListener for SimListener {
-    fn wait(&mut self, resource: &Resource, ticket: u64, waited: Duration) {
-        self.listener.wait(resource, ticket, waited);
+    fn wait(&mut self, resource: &Resource, registration: u64, waited: Duration) {
+        self.listener.wait(resource, registration, waited);
     }
 
-    fn leave(&mut self, resource: &Resource, ticket: u64) {
-        self.listener.leave(resource, ticket);
+    fn leave(&mut self, resource: &Resource, registration: u64) {
+        self.listener.leave(resource, registration);
     }
 
     fn next(&mut self) -> BoxFuture<'_, Result<Notice, Fault>> {
@@ -257,7 +257,7 @@ impl ReleaseListener for SimListener {
                 let (notice, lost) = (notice.clone(), way.await);
                 self.notice = None;
                 match (notice, lost) {
-                    (Notice::Released(..), true) => {}
+                    (Notice::Released { .. }, true) => {}
                     (_, true) => return Err(Fault::Disconnected("lost".into())),
                     (notice, false) => {
                         self.at.wire.trace.note(("notified of", self.at.client, self.at.node, &notice));

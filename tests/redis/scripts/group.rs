@@ -111,12 +111,12 @@ async fn a_release_alone_notifies_who_waits() {
     let (server, member) = admitted().await;
     member.ask_each(vec![acquire(0, ALICE)]).await;
     let node = RedisNode::new(&server.url(), "fencing").unwrap();
-    let to = ClientId(7);
-    let mut listener = node.listen(to).await.unwrap();
+    let client = ClientId(7);
+    let mut listener = node.listen(client).await.unwrap();
     listener.wait(&name(0), 1, Duration::ZERO);
     listener.next().await.unwrap();
     let answers = member.ask_each(vec![release(0, ALICE)]).await;
-    assert_eq!(answers, [Ok(Reply::Passed { to })]);
+    assert_eq!(answers, [Ok(Reply::ReleasedAndNotified { client })]);
 }
 
 /// What is noted ends before the lock: by age, or by its value, where a clock was set back. A start waits for the lock.

@@ -175,7 +175,7 @@ async fn an_operator_takes_a_poisoned_mark_back() {
     raise(&writer, &resource(), Token::MAX.get()).await;
     stale(sql::begin(&writer, &resource(), token(35)).await);
     let error = sql::lower(&writer, &resource(), Token::MAX, token(34)).await.unwrap_err();
-    assert!(matches!(error, AdmitError::Database(_)), "{error:?}");
+    assert!(matches!(error, AdmitError::Denied(_)), "{error:?}");
     let operator = pool(&owner, "operator");
     assert_eq!(sql::highest(&operator, &resource()).await.unwrap(), Some(Token::MAX));
     sql::lower(&operator, &resource(), Token::MAX, token(34)).await.unwrap();
@@ -186,7 +186,7 @@ async fn an_operator_takes_a_poisoned_mark_back() {
     assert_eq!(sql::marks(&operator, &[], 10).await.unwrap().len(), 1);
     let prune = Prune::older_than(Duration::ZERO);
     let error = prune.run(&writer).await.unwrap_err();
-    assert!(matches!(error, AdmitError::Database(_) | AdmitError::NotMigrated(_)), "{error:?}");
+    assert!(matches!(error, AdmitError::Denied(_) | AdmitError::Database(_) | AdmitError::NotMigrated(_)), "{error:?}");
     assert_eq!(prune.run(&operator).await.unwrap().marks, 1);
     stale(sql::begin(&writer, &resource(), token(35)).await);
     raise(&operator, &Resource::new("other").unwrap(), 36).await;

@@ -50,7 +50,7 @@ impl ScriptedLock {
 }
 
 impl HeldLock for ScriptedLock {
-    fn ticket_owner(&self) -> String {
+    fn hand_out(&self) -> String {
         "scripted".to_owned()
     }
 

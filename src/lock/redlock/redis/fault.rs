@@ -2,10 +2,10 @@ use ::redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use fencing_protocol::Fault;
 
-use crate::server_info::{ServerInfo, Unfit};
+use crate::server_info::{ServerInfo, Unfit, shorten};
 
 pub(super) fn fault(error: RedisError) -> Fault {
-    let text = || error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
+    let text = || shorten(&error);
     match error.kind() {
         ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => Fault::Denied(text()),
         ErrorKind::Server(ServerErrorKind::BusyLoading) => Fault::Loading,

@@ -6,7 +6,7 @@ use fencing_protocol::{CROWDED, Fault, Fleet};
 use super::fault::{invalid, unfit};
 use super::node::{RedisNode, connect, info, query};
 use crate::lock::redlock::node::within;
-use crate::server_info::ServerInfo;
+use crate::server_info::{ServerInfo, shorten};
 
 const STATUS: &str = concat!(include_str!("common.lua"), include_str!("status.lua"));
 
@@ -130,7 +130,7 @@ fn read(report: &mut NodeReport, value: Value) -> Option<()> {
     // The user may lack the right to write.
     let codes = ["OOM", "MISCONF", "NOREPLICAS", "READONLY"];
     let refuses = refuses.filter(|text| !text.contains("permission") && codes.iter().any(|code| text.contains(code)));
-    report.refuses = refuses.map(|text| text.chars().filter(|c| !c.is_control()).take(200).collect());
+    report.refuses = refuses.map(shorten);
     report.clock = Some(Duration::from_secs(clock));
     report.crowded = full.is_some() || report.counts >= CROWDED as u64;
     Some(())

@@ -84,7 +84,7 @@ impl ReleaseListener for RedisListener {
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         cmd.arg(format!("{} {ticket}", self.client)).arg(waited).arg(REGISTRATION_TIMEOUT.as_millis() as u64);
         let resource = resource.clone();
-        self.run(cmd, move |free| Notice::Registered { resource, ticket, free });
+        self.run(cmd, move |free| Notice::Registered { resource, registration: ticket, free });
     }
 
     fn leave(&mut self, resource: &Resource, ticket: u64) {
@@ -101,7 +101,7 @@ impl ReleaseListener for RedisListener {
                 notified = self.notified.recv() => {
                     let gone = || Fault::Disconnected("the server closed the connection".into());
                     let (resource, ticket) = notified.ok_or_else(gone)?;
-                    Ok(Notice::Released(resource, ticket))
+                    Ok(Notice::Released { resource, registration: ticket })
                 }
             }
         }

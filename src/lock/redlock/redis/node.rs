@@ -25,7 +25,7 @@ use crate::lock::redlock::node::{Group, GroupKind};
 use crate::lock::redlock::{BuildError, Node, Session};
 use crate::lock::wait::release_notifications::ReleaseListener;
 use crate::random;
-use crate::server_info::ServerInfo;
+use crate::server_info::{ServerInfo, is_namespace};
 
 /// One Redis master without failover, as Redlock asks.
 #[derive(Debug, Clone)]
@@ -49,10 +49,7 @@ impl RedisNode {
     /// # Errors
     /// [`BuildError`] says which part of the URL is wrong, or that the namespace cannot be part of a key.
     pub fn new(url: &str, namespace: &str) -> Result<RedisNode, BuildError> {
-        let fits = !namespace.is_empty()
-            && namespace.len() <= 64
-            && !namespace.contains(|c: char| c.is_control() || c == '{' || c == '}');
-        if !fits {
+        if !is_namespace(namespace) {
             return Err(BuildError::new("namespace", "1 to 64 bytes, no control characters, no braces"));
         }
         let whole = url;

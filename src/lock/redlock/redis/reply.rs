@@ -152,7 +152,10 @@ pub(super) fn reply(uptime: Duration, parts: &[Value]) -> Option<Reply> {
         "published" => Reply::Published,
         "renewed" => Reply::Renewed,
         // Other clients may have noted another name there. The lock is free in any case.
-        "released" => text(1).and_then(ClientId::parse).map_or(Reply::Released, |to| Reply::Passed { to }),
+        "released" => {
+            let notified = text(1).and_then(ClientId::parse);
+            notified.map_or(Reply::Released, |client| Reply::ReleasedAndNotified { client })
+        }
         "not-owner" => Reply::NotOwner,
         "other-fleet" => Reply::OtherFleet(fleet(1)?),
         "moved" => Reply::Moved(fleet(1)?),

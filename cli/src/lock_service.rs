@@ -10,7 +10,7 @@ use fencing::{Lease, Redlock, Resource};
 use tokio::time::{sleep, timeout};
 
 use crate::duration::{self, about};
-use crate::exit::{self, Failure};
+use crate::exit::{Failure, Status};
 use crate::pool::{connect, kind, on};
 use crate::say;
 
@@ -42,7 +42,7 @@ impl Redis {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct LockPlace {
+pub(crate) struct LockUrl {
     /// The lock service: etcd://A,B,C, zookeeper://A,B,C/PATH, or as for --redis and --database [env: FENCING_LOCK].
     #[arg(long, value_name = "URL", conflicts_with_all = ["redis", "database"])]
     lock: Option<String>,
@@ -58,7 +58,7 @@ pub(crate) struct LockPlace {
 }
 
 /// The lock service. Its URLs have the right scheme.
-pub(crate) enum Chosen {
+pub(crate) enum LockService {
     Redis(Redis),
     Database(String),
     /// etcd, ZooKeeper, or this process.
@@ -68,11 +68,11 @@ pub(crate) enum Chosen {
     },
 }
 
-impl Chosen {
+impl LockService {
     pub(crate) fn options(&self) -> ConnectOptions {
         match self {
-            Chosen::Database(url) => ConnectOptions::new(url),
-            Chosen::Redis(Redis { urls: url, namespace }) | Chosen::Engine { url, namespace } => {
+            LockService::Database(url) => ConnectOptions::new(url),
+            LockService::Redis(Redis { urls: url, namespace }) | LockService::Engine { url, namespace } => {
                 ConnectOptions::new(url).namespace(namespace)
             }
         }
@@ -80,7 +80,7 @@ impl Chosen {
 
     /// Opens the leases of one service. Nodes have none: see [`findings`](crate::findings).
     pub(crate) async fn operator(&self) -> Result<Arc<dyn Operator>, Failure> {
-        let Chosen::Database(url) = self else { return self.options().operator().map_err(Failure::usage) };
+        let LockService::Database(url) = self else { return self.options().operator().map_err(Failure::usage) };
         let pool = connect("the lock service", url, false, 1).await?;
         Ok(on!(pool, pool => Arc::new(pool)))
     }
@@ -92,13 +92,21 @@ const OPTIONS: &str = "--lock, --redis or --database";
 pub(crate) const NOT_FOR_LOCK: &str =
     "FENCING_LOCK is for run, serve, leases, release, watch, doctor and raise: this command has its own options";
 
-impl LockPlace {
+impl LockUrl {
     pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(NAMESPACE)
     }
 
-    /// Reads the command line, or else the environment. A namespace beside a database is wrong, unless marks need it.
-    pub(crate) fn chosen(&self, needs_namespace: bool) -> Result<Chosen, Failure> {
+    /// Reads the command line, or else the environment. A namespace beside a database is wrong.
+    pub(crate) fn chosen(&self) -> Result<LockService, Failure> {
+        let chosen = self.chosen_beside_redis_marks()?;
+        let has_namespaces = !matches!(chosen, LockService::Database(_));
+        let why = "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema keeps locks apart";
+        Failure::usage_unless(self.namespace.is_none() || has_namespaces, why).map(|()| chosen)
+    }
+
+    /// Does the same where the namespace may be that of marks in a Redis.
+    pub(crate) fn chosen_beside_redis_marks(&self) -> Result<LockService, Failure> {
         let mut urls = [&self.lock, &self.redis, &self.database].map(Option::clone);
         if urls.iter().all(Option::is_none) {
             urls = VARIABLES.map(|name| env::var(name).ok());
@@ -127,14 +135,10 @@ impl LockPlace {
                 let redis = Redis { urls: url, namespace };
                 // Each is the URL of a Redis.
                 redis.nodes()?;
-                Ok(Chosen::Redis(redis))
+                Ok(LockService::Redis(redis))
             }
-            "database" | "postgres" | "mysql" | "sqlite" => {
-                let why = "--namespace is for nodes, etcd and ZooKeeper: in a database, the schema keeps locks apart";
-                Failure::unless(self.namespace.is_none() || needs_namespace, why)?;
-                Ok(Chosen::Database(url))
-            }
-            _ => Ok(Chosen::Engine { url, namespace }),
+            "database" | "postgres" | "mysql" | "sqlite" => Ok(LockService::Database(url)),
+            _ => Ok(LockService::Engine { url, namespace }),
         }
     }
 }
@@ -142,7 +146,7 @@ impl LockPlace {
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockArgs {
     #[command(flatten)]
-    place: LockPlace,
+    url: LockUrl,
     /// Time limit for one answer [default: 50ms on nodes, otherwise 2s; at most a quarter of the TTL on nodes and in
     /// ZooKeeper, a third in etcd, half in a database].
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
@@ -151,7 +155,7 @@ pub(crate) struct LockArgs {
 
 impl LockArgs {
     pub(crate) fn options(&self) -> Result<ConnectOptions, Failure> {
-        let options = self.place.chosen(false)?.options();
+        let options = self.url.chosen()?.options();
         Ok(if let Some(budget) = self.node_budget { options.budget(budget) } else { options })
     }
 }
@@ -173,9 +177,9 @@ impl ChosenLock {
             Ok(lock) => Ok(ChosenLock { lock, not_ready: None }),
             Err(ConnectError::NotReady { lock, source, .. }) => match Failure::of(&*source) {
                 // No wait helps.
-                refused @ Failure(exit::REFUSED, _) => Err(refused),
+                refused @ Failure { status: Status::REFUSED, .. } => Err(refused),
                 // It may come up later.
-                Failure(_, why) => Ok(ChosenLock { lock, not_ready: Some(why) }),
+                failure => Ok(ChosenLock { lock, not_ready: Some(failure.message) }),
             },
             Err(error) => Err(Failure::usage(error)),
         }
@@ -224,15 +228,10 @@ impl ChosenLock {
     }
 }
 
-/// Reports whether the node belongs to another list.
-pub(crate) fn is_elsewhere(fault: &Fault) -> bool {
-    matches!(fault, Fault::Moved { .. } | Fault::OtherFleet { .. })
-}
-
 /// Reports whether too few nodes belong to this fleet for any wait to help.
 fn has_moved(health: &Health) -> bool {
     let minority = health.fleet.len().saturating_sub(health.needed);
-    health.causes.iter().filter(|cause| is_elsewhere(&cause.cause)).count() > minority
+    health.causes.iter().filter(|cause| cause.cause.is_elsewhere()).count() > minority
 }
 
 /// Says for how long quarantines keep a majority from granting, and how to end them.
